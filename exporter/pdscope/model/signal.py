@@ -1,0 +1,189 @@
+"""Signals: the derived figures that rules read and people see. A signal with no value does not exist."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from pdscope.model.units import Unit
+
+
+class Quality(StrEnum):
+    """How a figure came about, best first."""
+
+    MEASURED = "measured"
+    """Read from the program that knows."""
+    DERIVED = "derived"
+    """Exact arithmetic on measured figures that measure something a little different."""
+    ESTIMATED = "estimated"
+    """A model or an assumption stands between the figure and what was measured."""
+    ASSUMED = "assumed"
+    """Taken from the configuration or a data sheet."""
+
+
+_ORDER = tuple(Quality)
+
+
+def worst(*qualities: Quality) -> Quality:
+    """The least trustworthy of the given ones: what a figure made of them is worth."""
+    return max(qualities, key=_ORDER.index)
+
+
+class ScopeKind(StrEnum):
+    """What a figure or a finding is about."""
+
+    DEPLOYMENT = "deployment"
+    ROLE = "role"
+    INSTANCE = "instance"
+    LINK = "link"
+
+
+class Scope(NamedTuple):
+    """`name` is the deployment's, role's or instance's name; a link is named `prefill->decode`."""
+
+    kind: ScopeKind
+    name: str
+
+
+class SignalId(StrEnum):
+    """Names of all signals. Those of the contract keep their names; the unit is in the name."""
+
+    # of the deployment, fixed by the contract
+    TTFT_P50 = "ttft_p50_seconds"
+    TTFT_P95 = "ttft_p95_seconds"
+    TTFT_P99 = "ttft_p99_seconds"
+    ITL_P50 = "itl_p50_seconds"
+    ITL_P95 = "itl_p95_seconds"
+    ITL_P99 = "itl_p99_seconds"
+    REQUESTS_PER_SECOND = "requests_per_second"
+    PROMPT_TOKENS_PER_REQUEST = "prompt_tokens_per_request"
+    GENERATION_TOKENS_PER_SECOND = "generation_tokens_per_second"
+    KV_BYTES_PER_TOKEN = "kv_bytes_per_token"
+    KV_BYTES_PER_REQUEST = "kv_bytes_per_request"
+    KV_DEMAND = "kv_transfer_demand_bytes_per_second"
+    KV_ACHIEVED = "kv_transfer_achieved_bytes_per_second"
+    LINK_CAPACITY = "interconnect_capacity_bytes_per_second"
+    LINK_UTILIZATION = "kv_transfer_utilization_ratio"
+    PREFILL_COMPUTE_UTILIZATION = "prefill_compute_utilization_ratio"
+    DECODE_HBM_UTILIZATION = "decode_hbm_bandwidth_utilization_ratio"
+    TTFT_ATTAINMENT = "ttft_slo_attainment_ratio"
+    ITL_ATTAINMENT = "itl_slo_attainment_ratio"
+    ROLE_IMBALANCE = "role_imbalance_ratio"
+    # of the deployment, beside them
+    TTFT_MEAN = "ttft_mean_seconds"
+    ITL_MEAN = "itl_mean_seconds"
+    REQUESTS_FINISHED = "requests_finished"
+    ARRIVALS_PER_SECOND = "arrivals_per_second"
+    TRANSFER_TIME = "kv_transfer_seconds"
+    TRANSFER_IN_FLIGHT = "kv_transfers_in_flight"
+    TRANSFER_TTFT_SHARE = "kv_transfer_ttft_share_ratio"
+    QUEUED = "queued_requests"
+    # of an instance
+    SCRAPES = "scrapes_in_window"
+    DATA_AGE = "data_age_seconds"
+    RUNNING = "running_requests"
+    WORK_IN_FLIGHT = "work_in_flight_requests"
+    MAX_RUNNING = "max_running_requests"
+    RUNNING_TO_LIMIT = "running_to_limit_ratio"
+    PREFILL_QUEUE = "prefill_queue_requests"
+    PREFILL_QUEUE_GROWTH = "prefill_queue_growth_per_second"
+    PREFILL_WAIT = "prefill_wait_seconds"
+    PREFILL_WAIT_TTFT_SHARE = "prefill_wait_ttft_share_ratio"
+    PREFILL_WAIT_TO_SERVICE = "prefill_wait_to_service_ratio"
+    PREFILL_BUSY = "prefill_busy_ratio"
+    COMPUTE_UTILIZATION = "compute_utilization_ratio"
+    TENSOR_UTILIZATION = "tensor_utilization_ratio"
+    HBM_UTILIZATION = "hbm_bandwidth_utilization_ratio"
+    ADMISSION_QUEUE = "decode_admission_queue_requests"
+    ADMISSION_WAIT = "decode_admission_wait_seconds"
+    ADMISSION_TTFT_SHARE = "decode_admission_ttft_share_ratio"
+    KV_USAGE = "kv_usage_ratio"
+    KV_USAGE_NET = "kv_usage_net_ratio"
+    KV_FREE_REQUESTS = "kv_free_request_equivalents"
+    PREEMPTIONS_PER_SECOND = "preemptions_per_second"
+    GENERATION_RATE = "instance_generation_tokens_per_second"
+    FAILURES_PER_SECOND = "transfer_failures_per_second"
+    KV_RECEIVED_SHARE = "kv_received_share_ratio"
+
+    @property
+    def unit(self) -> Unit:
+        """Base unit, from the ending of the name."""
+        for ending, unit in _UNIT_BY_ENDING:
+            if self.value.endswith(ending):
+                return unit
+        return Unit.COUNT
+
+
+_UNIT_BY_ENDING: tuple[tuple[str, Unit], ...] = (
+    ("bytes_per_second", Unit.BYTES_PER_SECOND),
+    ("tokens_per_second", Unit.TOKENS_PER_SECOND),
+    ("requests_per_second", Unit.REQUESTS_PER_SECOND),
+    ("arrivals_per_second", Unit.REQUESTS_PER_SECOND),
+    ("per_second", Unit.PER_SECOND),
+    ("_seconds", Unit.SECONDS),
+    ("_ratio", Unit.RATIO),
+    ("bytes_per_token", Unit.BYTES_PER_TOKEN),
+    ("bytes_per_request", Unit.BYTES),
+    ("tokens_per_request", Unit.TOKENS),
+    ("_requests", Unit.REQUESTS),
+    ("requests_finished", Unit.REQUESTS),
+    ("in_flight", Unit.REQUESTS),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Signal:
+    """One figure.
+
+    Attributes:
+        value: finite, in `id.unit`.
+        source: how it was measured, as shown to the reader.
+        age_seconds: of the newest datum in it.
+        samples: observations or scrapes behind it.
+        bounds: the interval in which the true value lies, where buckets hide it.
+    """
+
+    id: SignalId
+    scope: Scope
+    value: float
+    quality: Quality
+    source: str
+    age_seconds: float = 0.0
+    samples: int = 0
+    bounds: tuple[float, float] | None = None
+
+
+class SignalSet:
+    """Signals by id and scope. Absent means unknown."""
+
+    __slots__ = ("_by_key", "deployment")
+
+    def __init__(self, deployment: str, signals: list[Signal]) -> None:
+        self.deployment = Scope(ScopeKind.DEPLOYMENT, deployment)
+        self._by_key = {(s.id, s.scope): s for s in signals}
+
+    def get(self, signal: SignalId, scope: Scope | None = None) -> Signal | None:
+        """The signal of `scope` (default: of the deployment), or None when it is unknown."""
+        return self._by_key.get((signal, scope or self.deployment))
+
+    def value(self, signal: SignalId, scope: Scope | None = None) -> float | None:
+        """Its value, or None when it is unknown."""
+        found = self.get(signal, scope)
+        return None if found is None else found.value
+
+    def of(self, scope: Scope) -> Iterator[Signal]:
+        """All signals of one scope."""
+        return (s for s in self._by_key.values() if s.scope == scope)
+
+    def __iter__(self) -> Iterator[Signal]:
+        return iter(self._by_key.values())
+
+    def __len__(self) -> int:
+        return len(self._by_key)
+
+
+def instance_scope(name: str) -> Scope:
+    """The scope of one instance."""
+    return Scope(ScopeKind.INSTANCE, name)

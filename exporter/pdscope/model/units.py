@@ -1,0 +1,80 @@
+"""Units, and the one place where a number becomes text for a person."""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+
+
+class Unit(StrEnum):
+    """Base units. Everything inside pdscope is kept in these; adapters convert at the edge, once."""
+
+    SECONDS = "seconds"
+    BYTES = "bytes"
+    BYTES_PER_SECOND = "bytes_per_second"
+    BYTES_PER_TOKEN = "bytes_per_token"
+    TOKENS = "tokens"
+    TOKENS_PER_SECOND = "tokens_per_second"
+    REQUESTS = "requests"
+    REQUESTS_PER_SECOND = "requests_per_second"
+    PER_SECOND = "per_second"
+    RATIO = "ratio"
+    COUNT = "count"
+
+
+_DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
+
+
+def _scaled(value: float, unit: str) -> str:
+    for factor, prefix in _DECIMAL:
+        if abs(value) >= factor:
+            return f"{_short(value / factor)} {prefix}{unit}"
+    return f"{_short(value)} {unit}"
+
+
+def _short(value: float) -> str:
+    if value == 0:
+        return "0"
+    digits = max(0, 2 - math.floor(math.log10(abs(value))))
+    text = f"{value:.{min(digits, 9)}f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def _seconds(value: float) -> str:
+    if abs(value) >= 1:
+        return f"{_short(value)} s"
+    if abs(value) >= 1e-3 or value == 0:
+        return f"{_short(value * 1e3)} ms"
+    return f"{_short(value * 1e6)} us"
+
+
+def format_quantity(value: float, unit: Unit) -> str:
+    """Three significant digits with the unit an engineer would write: `29.9 GB/s`, `12.5 s`, `96 %`.
+
+    Args:
+        value: finite, in the base unit `unit`.
+        unit: the base unit.
+    """
+    match unit:
+        case Unit.SECONDS:
+            return _seconds(value)
+        case Unit.BYTES:
+            return _scaled(value, "B")
+        case Unit.BYTES_PER_SECOND:
+            return _scaled(value, "B/s")
+        case Unit.BYTES_PER_TOKEN:
+            return f"{value:,.0f} B/token"
+        case Unit.TOKENS:
+            return f"{value:,.0f} tokens"
+        case Unit.TOKENS_PER_SECOND:
+            return f"{_short(value)} tokens/s"
+        case Unit.REQUESTS:
+            return f"{_short(value)} requests"
+        case Unit.REQUESTS_PER_SECOND:
+            return f"{_short(value)} requests/s"
+        case Unit.PER_SECOND:
+            return f"{_short(value)}/s"
+        case Unit.RATIO:
+            return f"{_short(value * 100)} %"
+        case Unit.COUNT:
+            return _short(value)
