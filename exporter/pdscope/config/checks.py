@@ -1,0 +1,161 @@
+"""What one value alone does not show: unknown keys, contradictions, names that are taken or that nothing bears.
+
+Everything here reads the document as it was written, whether or not its values are right, so that one run reports all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, get_origin
+
+from pdscope.config.access import ScrapeConfig
+from pdscope.config.base import Model, model_in
+from pdscope.config.fields import LISTED
+from pdscope.config.problems import Location, Problem, describe, shown, suggestion
+from pdscope.config.root import Config
+from pdscope.config.units import UnitError, duration_text, parse_duration
+from pdscope.model.topology import LinkTopology
+
+_MIN_INTERVAL_SECONDS = 0.01
+_MAX_SCRAPES = 10_000
+
+
+def document_problems(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """All problems of the document that do not lie in a single value."""
+    yield from _walk(Config, data, ())
+    yield from _names(data)
+    yield from _served(data)
+    yield from _links(data)
+    yield from _timing(data)
+
+
+def _walk(model: type[Model], data: Any, where: Location) -> Iterator[Problem]:
+    """Unknown keys and contradictions of `data`, which should be the mapping that `model` describes, and below."""
+    if not isinstance(data, dict):
+        return
+    keys = model.fields_by_key()
+    for key, value in data.items():
+        if key not in keys:
+            hint = f"; {model.hints[key]}" if key in model.hints else suggestion(key, keys)
+            yield Problem((*where, key), f"is not a known key{hint}")
+            continue
+        field = keys[key]
+        below = model_in(field.annotation)
+        if below is not None and isinstance(value, list):
+            for index, item in enumerate(value):
+                yield from _walk(below, item, (*where, key, index))
+        elif below is not None and (get_origin(field.annotation) is not tuple or LISTED in field.metadata):
+            yield from _walk(below, value, (*where, key))
+    given = {key: value for key, value in data.items() if value is not None}
+    for key, message in model.contradictions(given):
+        yield Problem((*where, key) if key else where, message)
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _items(mapping: Mapping[str, Any], key: str, where: Location) -> Iterator[tuple[Location, dict[str, Any]]]:
+    """The mappings in the list `mapping[key]`, each with its place."""
+    value = mapping.get(key)
+    for index, item in enumerate(value if isinstance(value, list) else ()):
+        if isinstance(item, dict):
+            yield (*where, key, index), item
+
+
+def _targets(deployment: Mapping[str, Any], where: Location) -> Iterator[tuple[Location, dict[str, Any]]]:
+    yield from _items(deployment, "instances", where)
+    yield from _items(deployment, "devices", where)
+
+
+def _names(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Deployments' names are unique among themselves, those of instances and devices in the whole file."""
+    deployments: dict[str, Location] = {}
+    targets: dict[str, Location] = {}
+    for where, deployment in _items(data, "deployments", ()):
+        named = [
+            (deployments, where, deployment),
+            *((targets, *target) for target in _targets(deployment, where)),
+        ]
+        for taken, place, mapping in named:
+            name = mapping.get("name")
+            if isinstance(name, str) and taken.setdefault(name, place) != place:
+                yield Problem((*place, "name"), f"{shown(name)} is already the name of {describe(taken[name])}")
+
+
+def _served(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """A device serves instances of its own deployment, each once."""
+    everywhere = {
+        name: where
+        for where, deployment in _items(data, "deployments", ())
+        for _, item in _items(deployment, "instances", where)
+        if isinstance(name := item.get("name"), str)
+    }
+    for where, deployment in _items(data, "deployments", ()):
+        own = [name for _, item in _items(deployment, "instances", where) if isinstance(name := item.get("name"), str)]
+        found = deployment.get("discovery") or deployment.get("prometheus")
+        for device_at, device in _items(deployment, "devices", where):
+            entries = [*_items(device, "serves", device_at)] or [(device_at, device)]
+            seen: dict[str, Location] = {}
+            for place, entry in entries:
+                name = entry.get("instance")
+                if not isinstance(name, str):
+                    continue
+                if seen.setdefault(name, place) != place:
+                    yield Problem((*place, "instance"), f"{shown(name)} is already served by {describe(seen[name])}")
+                if name in own or found:
+                    continue
+                if name in everywhere:
+                    text = (
+                        f"{shown(name)} is an instance of {describe(everywhere[name])}, not of the device's deployment"
+                    )
+                else:
+                    text = f"{shown(name)} is no instance of {describe(where)}{suggestion(name, own)}"
+                yield Problem((*place, "instance"), text)
+
+
+def _links(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """Each deployment's interconnect, with what it inherits, has a bandwidth, and a mesh its number of peers."""
+    inherited = _given(_mapping(data.get("defaults")).get("interconnect"))
+    for where, deployment in _items(data, "deployments", ()):
+        own = deployment.get("interconnect")
+        if not isinstance(own, dict) and (own is not None or "bandwidth" not in inherited):
+            continue
+        link = inherited | _given(own)
+        at = (*where, "interconnect")
+        if "bandwidth" not in link:
+            yield Problem((*at, "bandwidth"), "is required, here or in defaults.interconnect")
+        if link.get("topology") == LinkTopology.MESH and "peers" not in link:
+            yield Problem((*at, "peers"), "is required with topology: mesh")
+
+
+def _given(value: Any) -> dict[str, Any]:
+    return {key: item for key, item in _mapping(value).items() if item is not None}
+
+
+def _seconds(value: Any, otherwise: float) -> float:
+    """A duration; where it is left out or wrong (which is reported elsewhere), what to judge the others by."""
+    try:
+        return otherwise if value is None else parse_duration(value)
+    except UnitError:
+        return otherwise
+
+
+def _timing(data: Mapping[str, Any]) -> Iterator[Problem]:
+    """A scrape ends before the next begins, and a window holds no endless number of them."""
+    window = _seconds(data.get("window"), Config.model_fields["window_seconds"].default)
+    top = _given(data.get("scrape"))
+    top_interval = _seconds(top.get("interval"), ScrapeConfig().interval_seconds)
+    places: list[tuple[Location, dict[str, Any]]] = [(("scrape",), top)]
+    for where, deployment in _items(data, "deployments", ()):
+        places += [((*at, "scrape"), _given(target.get("scrape"))) for at, target in _targets(deployment, where)]
+    for where, scrape in places:
+        interval = _seconds(scrape.get("interval"), top_interval)
+        if interval < _MIN_INTERVAL_SECONDS and "interval" in scrape:
+            yield Problem((*where, "interval"), f"must be at least {duration_text(_MIN_INTERVAL_SECONDS)}")
+        elif window / interval > _MAX_SCRAPES and ("interval" in scrape or where == ("scrape",)):
+            place = (*where, "interval") if "interval" in scrape else ("window",)
+            held = f"would hold {window / interval:.0f} scrapes; at most {_MAX_SCRAPES}"
+            yield Problem(place, f"a window of {duration_text(window)} {held}")
+        if _seconds(scrape.get("timeout"), 0.0) > interval:
+            yield Problem((*where, "timeout"), f"must be at most the interval, which is {duration_text(interval)}")
