@@ -1,0 +1,1 @@
+"""One file per device source: its series as data. Found by discovery."""

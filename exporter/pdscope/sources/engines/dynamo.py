@@ -1,0 +1,75 @@
+"""NVIDIA Dynamo 1.6: the frontend (a router) and the workers.
+
+Observed on 1.6.1 with mocker workers. What matters here:
+
+* The frontend's TTFT is what the user waits, tokenization included.
+* A worker passes the series of its engine through on the same page; the engine's own adapter reads them.
+* `request_duration_seconds` of a prefill worker is compute plus KV hold: it is just as high when the link is slow.
+* `router_time_to_first_token_seconds` is prefill's answer, so what lies between the two is the hand-over.
+* The frontend prints no series of requests before the first one; then each counts from zero.
+"""
+
+from __future__ import annotations
+
+from pdscope.model.metric import Fact, Metric
+from pdscope.model.topology import EngineProfile, Role, Routing
+from pdscope.sources.adapter import Adapter, Series
+
+PROFILE = EngineProfile(
+    name="dynamo",
+    routing=Routing.CONCURRENT,
+    prefill_finish_includes_transfer=True,
+    default_page_tokens=64,
+    settings={
+        "raise_running_limit": "the engine's own limit (--max-num-seqs of vLLM, --max-running-requests of SGLang)",
+        "add_prefill": "replicas of the prefill worker (the planner's `num_prefill_replicas`)",
+        "add_decode": "replicas of the decode worker (the planner's `num_decode_replicas`)",
+    },
+    enable={
+        "metrics": "DYN_SYSTEM_PORT on each worker",
+        "max_running_requests": "max_running of the instance in the configuration",
+        "prefill_busy_ratio": "device telemetry (dcgm-exporter)",
+    },
+)
+
+# Prometheus renames a label that its own target labels hide, and may have renamed the worker's.
+_GENERATE = {"dynamo_endpoint": "generate", "exported_endpoint": "generate"}
+
+FRONTEND = Adapter(
+    name="dynamo",
+    probe=("dynamo_frontend_",),
+    router=True,
+    facts={Fact.MODEL: "model"},
+    profile=PROFILE,
+    series={
+        Metric.TTFT: (Series("dynamo_frontend_time_to_first_token_seconds", lazy=True),),
+        Metric.ITL: (Series("dynamo_frontend_inter_token_latency_seconds", lazy=True),),
+        Metric.REQUESTS_ARRIVED: (Series("dynamo_frontend_requests_started_total", lazy=True),),
+        Metric.REQUESTS_FINISHED: (Series("dynamo_frontend_requests_total", lazy=True),),
+        Metric.GENERATED_TOKENS: (Series("dynamo_frontend_output_tokens_total", lazy=True),),
+        Metric.PROMPT_LENGTH: (Series("dynamo_frontend_input_sequence_tokens", lazy=True),),
+        Metric.IN_FLIGHT: (Series("dynamo_frontend_inflight_requests"),),
+        Metric.PREFILL_PENDING: (Series("dynamo_frontend_stage_requests", {"stage": "dispatch", "phase": "prefill"}),),
+        Metric.DECODE_PENDING: (Series("dynamo_frontend_stage_requests", {"stage": "dispatch", "phase": "decode"}),),
+        Metric.PREFILL_STAGE_TIME: (Series("dynamo_component_router_time_to_first_token_seconds"),),
+        Metric.KV_POOL_PAGES: (Series("dynamo_frontend_model_total_kv_blocks", valid=(1, 1e15)),),
+        Metric.PAGE_TOKENS: (Series("dynamo_frontend_model_kv_cache_block_size"),),
+    },
+)
+
+WORKER = Adapter(
+    name="dynamo_worker",
+    probe=("dynamo_component_",),
+    facts={Fact.ROLE: "dynamo_component"},
+    roles={"prefill": Role.PREFILL, "backend": Role.DECODE},
+    profile=PROFILE,
+    series={
+        Metric.IN_FLIGHT: (Series("dynamo_component_inflight_requests", _GENERATE),),
+        Metric.REQUESTS_ARRIVED: (Series("dynamo_component_requests_total", _GENERATE),),
+        Metric.HANDOVER_TIME: (
+            Series("dynamo_component_request_duration_seconds", {**_GENERATE, "dynamo_component": "prefill"}),
+        ),
+    },
+)
+
+ADAPTERS = (FRONTEND, WORKER)

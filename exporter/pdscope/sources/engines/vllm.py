@@ -1,0 +1,112 @@
+"""vLLM 0.11 to 0.33, with the NIXL connector; with Mooncake's the bytes, failures and expiries that 0.33 counts.
+
+Read in the wheels and observed on vLLM 0.32.0 (vllm/v1/metrics/loggers.py, kv_connector/v1/nixl). What matters here:
+
+* With a sequential router (vllm-router, NIXL) prefill answers before decode is asked: the user waits for both TTFTs.
+* A prefill instance pins finished KV until decode has read it; decode allocates before it pulls. Usage is judged net.
+* NIXL counts on the side that initiates (decode for pull), one observation for each remote rank: bytes are exact.
+* `num_requests_waiting` is capacity plus deferred (0.22 and newer); the stages of the KV fetch exist from 0.32 on.
+"""
+
+from __future__ import annotations
+
+from pdscope.model.metric import Fact, Metric
+from pdscope.model.topology import EngineProfile, Routing
+from pdscope.sources.adapter import Adapter, InfoLabel, Series
+
+
+def _fetch(stage: str) -> tuple[Series, ...]:
+    return (Series("vllm:num_requests_kv_fetch_by_stage", {"stage": stage}),)
+
+
+def _tokens(source: str) -> tuple[Series, ...]:
+    return (Series("vllm:prompt_tokens_by_source_total", {"source": source}),)
+
+
+PROFILE = EngineProfile(
+    name="vllm",
+    routing=Routing.SEQUENTIAL,
+    prefill_finish_includes_transfer=False,
+    replicates_mla=True,
+    default_page_tokens=16,
+    settings={
+        "raise_running_limit": "--max-num-seqs",
+        "free_decode_memory": "--gpu-memory-utilization",
+        "quantise_kv": "--kv-cache-dtype fp8",
+        "decode_prefix_cache": "--enable-prefix-caching on decode",
+        "raise_token_budget": "--max-num-batched-tokens",
+        "use_more_nics": "UCX_NET_DEVICES",
+        "more_tensor_parallel": "--tensor-parallel-size",
+    },
+    enable={
+        "metrics": "remove --disable-log-stats",
+        "max_running_requests": "max_running of the instance in the configuration: vLLM exports --max-num-seqs nowhere",
+        "prefill_busy_ratio": "device telemetry (dcgm-exporter), or --enable-mfu-metrics",
+    },
+)
+
+ADAPTERS = (
+    Adapter(
+        name="vllm",
+        probe=("vllm:",),
+        rank_labels=("engine",),
+        facts={Fact.MODEL: "model_name"},
+        profile=PROFILE,
+        series={
+            Metric.RUNNING: (Series("vllm:num_requests_running"),),
+            Metric.WAITING: (Series("vllm:num_requests_waiting"),),
+            Metric.WAITING_CAPACITY: (Series("vllm:num_requests_waiting_by_reason", {"reason": "capacity"}),),
+            Metric.KV_FETCH_WAITING: _fetch("waiting_to_start"),
+            Metric.KV_FETCH_ACTIVE: _fetch("in_progress"),
+            Metric.KV_FETCH_LANDED: _fetch("completed_waiting"),
+            Metric.KV_USAGE: (
+                Series("vllm:kv_cache_usage_perc"),
+                Series("vllm:gpu_cache_usage_perc"),  # up to 0.11
+            ),
+            Metric.REQUESTS_FINISHED: (Series("vllm:request_success_total"),),
+            Metric.PROMPT_TOKENS: (Series("vllm:prompt_tokens_total"),),
+            Metric.GENERATED_TOKENS: (Series("vllm:generation_tokens_total"),),
+            Metric.PREFILL_COMPUTED_TOKENS: _tokens("local_compute"),
+            Metric.PREFILL_CACHED_TOKENS: (
+                *_tokens("local_cache_hit"),
+                Series("vllm:prefix_cache_hits_total"),  # before 0.16
+            ),
+            Metric.KV_RECEIVED_TOKENS: (
+                *_tokens("external_kv_transfer"),
+                Series("vllm:external_prefix_cache_hits_total"),  # 0.11.2 until 0.16: the connector's hits
+            ),
+            Metric.STEPS: (Series("vllm:iteration_tokens_total_count"),),
+            Metric.PREEMPTIONS: (Series("vllm:num_preemptions_total"),),
+            Metric.TRANSFER_FAILURES: (
+                Series("vllm:nixl_num_failed_transfers_total"),
+                Series("vllm:mooncake_num_failed_transfers_total"),  # from 0.33
+            ),
+            Metric.KV_EXPIRED: (
+                Series("vllm:nixl_num_kv_expired_reqs_total"),
+                Series("vllm:mooncake_num_kv_expired_reqs_total"),  # from 0.33
+            ),
+            Metric.TTFT: (Series("vllm:time_to_first_token_seconds"),),
+            Metric.ITL: (
+                Series("vllm:inter_token_latency_seconds"),
+                Series("vllm:time_per_output_token_seconds"),  # up to 0.11
+            ),
+            Metric.PROMPT_LENGTH: (Series("vllm:request_prompt_tokens"),),
+            Metric.QUEUE_TIME: (Series("vllm:request_queue_time_seconds"),),
+            Metric.PREFILL_TIME: (Series("vllm:request_prefill_time_seconds"),),
+            Metric.KV_TRANSFER_TIME: (Series("vllm:nixl_xfer_time_seconds"),),
+            Metric.KV_TRANSFER_BYTES: (
+                Series("vllm:nixl_bytes_transferred"),
+                Series("vllm:mooncake_bytes_transferred"),  # from 0.33
+            ),
+            Metric.KV_POST_TIME: (Series("vllm:nixl_post_time_seconds"),),
+            Metric.KV_DESCRIPTORS: (Series("vllm:nixl_num_descriptors"),),
+        },
+        infos={
+            Metric.PAGE_TOKENS: (InfoLabel("vllm:cache_config_info", "block_size"),),
+            Metric.KV_POOL_PAGES: (InfoLabel("vllm:cache_config_info", "num_gpu_blocks"),),
+            Metric.KV_POOL_TOKENS: (InfoLabel("vllm:cache_config_info", "kv_cache_size_tokens"),),
+            Metric.KV_POOL_TOKENS_PER_RANK: (InfoLabel("vllm:cache_config_info", "kv_cache_size_tokens"),),
+            Metric.KV_POOL_BYTES: (InfoLabel("vllm:cache_config_info", "kv_cache_memory_bytes"),),
+        },
+    ),
+)

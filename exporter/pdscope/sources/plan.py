@@ -1,0 +1,297 @@
+"""Compiles adapters against the layout of a page, and applies the result to the pages of that layout."""
+
+from __future__ import annotations
+
+import math
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pdscope.model.metric import Across, Fact, Kind, Metric
+from pdscope.model.scrape import Row, Schema, SeriesKey
+from pdscope.sources.adapter import Adapter, Series, spellings
+from pdscope.sources.exposition import Layout, SampleId
+
+_MISSING = -1  # index of the NaN that stands behind the values
+_FINITE = (-sys.float_info.max, sys.float_info.max)  # an infinity is no measurement
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Turns the wanted values of a page into a row of `schema`.
+
+    Attributes:
+        gather: (g,) indices into the values followed by the constants and one NaN.
+        starts: (width,) where the group of each slot begins in `gather`.
+        scales, low, high: (g,) factor and valid range of each gathered value.
+        maxima: slots that take the maximum of their group instead of the sum.
+        divisors: (width,) 1, or the number of ranks where they are averaged.
+    """
+
+    adapters: tuple[str, ...]
+    schema: Schema
+    facts: Mapping[Fact, str]
+    constants: NDArray[np.float64]
+    gather: NDArray[np.intp]
+    starts: NDArray[np.intp]
+    scales: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    maxima: NDArray[np.intp]
+    divisors: NDArray[np.float64]
+
+    def row(self, values: NDArray[np.float64]) -> Row:
+        """The numbers of one page under `schema`: (width,). A missing member makes its whole group missing."""
+        if not len(self.gather):
+            return np.empty(0)
+        everything = np.concatenate((values, self.constants, (np.nan,)))
+        picked = everything[self.gather]
+        picked = np.where((picked >= self.low) & (picked <= self.high), picked, np.nan) * self.scales
+        out: Row = np.add.reduceat(picked, self.starts) / self.divisors
+        if len(self.maxima):
+            out[self.maxima] = np.maximum.reduceat(picked, self.starts)[self.maxima]
+        return out
+
+
+@dataclass(frozen=True, slots=True)
+class _Cell:
+    """One number of the row: which page values make it, and how."""
+
+    indices: tuple[int, ...]
+    scale: float
+    valid: tuple[float, float] | None
+    across: Across = Across.SUM
+    ranks: int = 1
+
+
+class _Compiler:
+    def __init__(self, layout: Layout, select: Mapping[str, str]) -> None:
+        self._samples: dict[str, list[int]] = {}
+        self._ids = layout.samples
+        for index, sample in enumerate(layout.samples):
+            if not select or _selected(dict(sample.labels), select):
+                self._samples.setdefault(sample.name, []).append(index)
+        self.constants: list[float] = []
+        self.scalars: dict[SeriesKey, _Cell] = {}
+        self.histograms: dict[SeriesKey, tuple[tuple[float, ...], list[_Cell]]] = {}
+        self.facts: dict[Fact, str] = {}
+        self.lazy: set[Metric] = set()
+
+    def add(self, adapter: Adapter) -> None:
+        for metric, alternatives in adapter.series.items():
+            if self._has(metric):
+                continue  # an adapter that comes first knows better
+            if any(series.lazy for series in alternatives):
+                self.lazy.add(metric)
+            for series in alternatives:
+                if metric.spec.kind is Kind.HISTOGRAM:
+                    added = self._histogram(adapter, metric, series)
+                else:
+                    added = self._scalar(adapter, metric, series)
+                if added:
+                    break
+        self._infos(adapter)
+        self._facts(adapter)
+
+    def _has(self, metric: Metric) -> bool:
+        return any(key.metric is metric for key in (*self.scalars, *self.histograms))
+
+    def _scalar(self, adapter: Adapter, metric: Metric, series: Series) -> bool:
+        ranks = self._by_rank(adapter, metric, series, series.name)
+        if not ranks:
+            return False
+        cells = {rank: _Cell(tuple(i), series.scale, series.valid) for rank, i in ranks.items()}
+        self.scalars.update(_with_total(metric, cells))
+        return True
+
+    def _histogram(self, adapter: Adapter, metric: Metric, series: Series) -> bool:
+        buckets = self._by_rank(adapter, metric, series, f"{series.name}_bucket")
+        if not buckets:
+            return False
+        sums = self._by_rank(adapter, metric, series, f"{series.name}_sum")
+        counts = self._by_rank(adapter, metric, series, f"{series.name}_count")
+        per_rank: dict[str, tuple[tuple[float, ...], list[_Cell]]] = {}
+        for rank, indices in buckets.items():
+            by_bound: dict[float, list[int]] = {}
+            for index in indices:
+                by_bound.setdefault(_bound(self._ids[index]) * series.scale, []).append(index)
+            if math.inf not in by_bound and rank in counts:
+                by_bound[math.inf] = counts[rank]
+            if math.inf not in by_bound:
+                continue
+            bounds = tuple(sorted(b for b in by_bound if not math.isnan(b)))
+            cells = [_Cell(tuple(by_bound[bound]), 1.0, None) for bound in bounds]
+            cells.append(_Cell(tuple(sums.get(rank, (_MISSING,))), series.scale, None))
+            per_rank[rank] = (bounds, cells)
+        if not per_rank:
+            return False
+        shapes = {bounds for bounds, _ in per_rank.values()}
+        if len(per_rank) > 1:
+            self.histograms.update({SeriesKey(metric, rank): part for rank, part in per_rank.items()})
+        if len(shapes) == 1:
+            columns = zip(*(cells for _, cells in per_rank.values()), strict=True)
+            total = [_joined(column, Across.SUM) for column in columns]
+            self.histograms[SeriesKey(metric)] = (shapes.pop(), total)
+        return True
+
+    def _by_rank(self, adapter: Adapter, metric: Metric, series: Series, name: str) -> dict[str, list[int]]:
+        """Indices of the samples that make up the metric, by data-parallel rank."""
+        found: dict[str, dict[tuple[int, ...], list[int]]] = {}
+        for spelling in spellings(name):
+            for index in self._samples.get(spelling, ()):
+                labels = dict(self._ids[index].labels)
+                if not _meant(adapter, metric, series, labels):
+                    continue
+                repetition = tuple(_number(labels.get(label, "")) or 0 for label in adapter.repeated)
+                found.setdefault(_rank(adapter, labels), {}).setdefault(repetition, []).append(index)
+            if found:
+                break  # a page that prints both spellings says the same twice
+        if metric in adapter.summed:
+            return {rank: [i for group in reps.values() for i in group] for rank, reps in found.items()}
+        return {rank: reps[min(reps)] for rank, reps in found.items()}
+
+    def _infos(self, adapter: Adapter) -> None:
+        for metric, infos in adapter.infos.items():
+            if self._has(metric):
+                continue
+            for info in infos:
+                ranks: dict[str, _Cell] = {}
+                for spelling in spellings(info.name):
+                    for index in self._samples.get(spelling, ()):
+                        labels = dict(self._ids[index].labels)
+                        value = _positive(labels.get(info.label, ""))
+                        if value is not None:
+                            ranks[_rank(adapter, labels)] = _Cell((self._constant(value),), info.scale, None)
+                if ranks:
+                    self.scalars.update(_with_total(metric, ranks))
+                    break
+
+    def _constant(self, value: float) -> int:
+        self.constants.append(value)
+        return len(self._ids) + len(self.constants) - 1
+
+    def _facts(self, adapter: Adapter) -> None:
+        for fact, label in adapter.facts.items():
+            values = {v for s in self._ids for k, v in s.labels if k == label and v and _belongs(adapter, s)}
+            if len(values) == 1:
+                self.facts.setdefault(fact, values.pop())
+
+    def plan(self, adapters: Sequence[Adapter]) -> Plan:
+        cells = list(self.scalars.values())
+        for _, parts in self.histograms.values():
+            cells.extend(parts)
+        gather = [index for cell in cells for index in cell.indices]
+        sizes = [len(cell.indices) for cell in cells]
+        spread = [cell for cell in cells for _ in cell.indices]
+        return Plan(
+            adapters=tuple(a.name for a in adapters),
+            schema=Schema(tuple(self.scalars), {k: b for k, (b, _) in self.histograms.items()}, frozenset(self.lazy)),
+            facts=self.facts,
+            constants=np.array(self.constants, dtype=np.float64),
+            gather=np.array(gather, dtype=np.intp),
+            starts=np.array([0, *np.cumsum(sizes)[:-1]] if sizes else [], dtype=np.intp),
+            scales=np.array([c.scale for c in spread], dtype=np.float64),
+            low=np.array([(c.valid or _FINITE)[0] for c in spread], dtype=np.float64),
+            high=np.array([(c.valid or _FINITE)[1] for c in spread], dtype=np.float64),
+            maxima=np.array([i for i, c in enumerate(cells) if c.across is Across.MAX], dtype=np.intp),
+            divisors=np.array([float(c.ranks) if c.across is Across.MEAN else 1.0 for c in cells]),
+        )
+
+
+def compile_plan(layout: Layout, adapters: Sequence[Adapter], select: Mapping[str, str] | None = None) -> Plan:
+    """The plan for all adapters whose probe the layout matches; earlier adapters win where two know a metric.
+
+    Args:
+        layout: of the page.
+        adapters: candidates, in order of preference.
+        select: label -> pattern; only matching samples count (one exporter page that serves several instances).
+    """
+    compiler = _Compiler(layout, select or {})
+    matching = [a for a in adapters if recognises(a, layout)]
+    for adapter in matching:
+        compiler.add(adapter)
+    return compiler.plan(matching)
+
+
+def recognises(adapter: Adapter, layout: Layout) -> bool:
+    """Whether a page of this layout is one that the adapter reads."""
+    prefixes = tuple(spelling for probe in adapter.probe for spelling in spellings(probe))
+    return any(s.name.startswith(prefixes) for s in layout.samples) or any(
+        name.startswith(prefixes) for name in layout.types
+    )
+
+
+def _belongs(adapter: Adapter, sample: SampleId) -> bool:
+    return sample.name.startswith(tuple(s for probe in adapter.probe for s in spellings(probe)))
+
+
+def _with_total(metric: Metric, ranks: Mapping[str, _Cell]) -> dict[SeriesKey, _Cell]:
+    across = metric.spec.across
+    total = _joined(tuple(ranks.values()), across)
+    if len(ranks) == 1:
+        return {SeriesKey(metric): total}
+    return {SeriesKey(metric): total, **{SeriesKey(metric, rank): cell for rank, cell in ranks.items()}}
+
+
+def _joined(cells: Sequence[_Cell], across: Across) -> _Cell:
+    indices = tuple(i for cell in cells for i in cell.indices)
+    if len(cells) == 1:
+        across = Across.SUM  # parts within a rank add up whatever joins the ranks
+    return _Cell(indices, cells[0].scale, cells[0].valid, across, len(cells))
+
+
+def _meant(adapter: Adapter, metric: Metric, series: Series, labels: Mapping[str, str]) -> bool:
+    is_part = metric.spec.kind is Kind.GAUGE and any(labels.get(label) for label in adapter.totals)
+    return (
+        not is_part
+        and all(labels.get(label, value) == value for label, value in series.where.items())
+        and all(labels.get(label) != value for label, value in adapter.drop.items())
+    )
+
+
+def _rank(adapter: Adapter, labels: Mapping[str, str]) -> str:
+    return "/".join(filter(None, (labels.get(label) for label in adapter.rank_labels)))
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch("[0-9]{1,18}", text) else None
+
+
+def _positive(text: str) -> float | None:
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if math.isfinite(value) and value > 0 else None
+
+
+def _bound(sample: SampleId) -> float:
+    for name, value in sample.labels:
+        if name == "le":
+            try:
+                return float(value)
+            except ValueError:
+                return math.nan
+    return math.nan
+
+
+def _selected(labels: Mapping[str, str], select: Mapping[str, str]) -> bool:
+    return all(_matches(labels.get(label, ""), pattern) for label, pattern in select.items())
+
+
+_RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
+
+
+def _matches(value: str, pattern: str) -> bool:
+    """`0-3,6`: numbers; anything else: a regular expression for the whole value."""
+    if not _RANGES.fullmatch(pattern):
+        return re.fullmatch(pattern, value) is not None
+    number = _number(value)
+    if number is None:
+        return False
+    ranges = (part.partition("-") for part in pattern.split(","))
+    return any(int(first) <= number <= int(last or first) for first, _, last in ranges)
