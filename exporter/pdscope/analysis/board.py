@@ -1,0 +1,87 @@
+"""Collects signals while they are computed; unknown values never get in."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from pdscope.analysis.histograms import Quantile
+from pdscope.model.signal import Quality, Scope, ScopeKind, Signal, SignalId, SignalSet
+
+
+@dataclass(slots=True)
+class Board:
+    """Signals of one deployment in the making."""
+
+    deployment: str
+    signals: list[Signal] = field(default_factory=list)
+    _known: dict[tuple[SignalId, Scope], Signal] = field(default_factory=dict)
+
+    @property
+    def scope(self) -> Scope:
+        """The deployment's own scope."""
+        return Scope(ScopeKind.DEPLOYMENT, self.deployment)
+
+    def put(  # noqa: PLR0913 - a figure without one of these could not be judged by its reader
+        self,
+        signal: SignalId,
+        value: float | None,
+        quality: Quality,
+        source: str,
+        *,
+        scope: Scope | None = None,
+        age_seconds: float = 0.0,
+        samples: int = 0,
+        bounds: tuple[float, float] | None = None,
+    ) -> None:
+        """Add a figure; None and numbers that are not finite mean unknown and are left out."""
+        if value is None or not math.isfinite(value):
+            return
+        where = scope or self.scope
+        limits = bounds if bounds is not None and all(map(math.isfinite, bounds)) else None
+        made = Signal(signal, where, float(value), quality, source, max(0.0, age_seconds), samples, limits)
+        self.signals.append(made)
+        self._known[signal, where] = made
+
+    def put_quantile(
+        self,
+        signal: SignalId,
+        quantile: Quantile | None,
+        quality: Quality,
+        source: str,
+        *,
+        samples: int,
+        age_seconds: float,
+    ) -> None:
+        """Add a quantile with the bucket that hides it; the overflow bucket gives but a lower bound: `estimated`."""
+        if quantile is None:
+            return
+        overflow = math.isinf(quantile.high)
+        self.put(
+            signal,
+            quantile.value,
+            Quality.ESTIMATED if overflow else quality,
+            f"{source}, at least: beyond the last bucket" if overflow else source,
+            samples=samples,
+            age_seconds=age_seconds,
+            bounds=(quantile.low, quantile.high),
+        )
+
+    def value(self, signal: SignalId, scope: Scope | None = None) -> float | None:
+        """A figure put before, or None."""
+        known = self._known.get((signal, scope or self.scope))
+        return None if known is None else known.value
+
+    def quality(self, signal: SignalId) -> Quality:
+        """Quality of a figure of the deployment put before; of an unknown one, the worst."""
+        known = self._known.get((signal, self.scope))
+        return Quality.ASSUMED if known is None else known.quality
+
+    def source(self, signal: SignalId) -> str:
+        """Origin of a figure of the deployment put before."""
+        known = self._known.get((signal, self.scope))
+        return "unknown" if known is None else known.source
+
+    def finish(self) -> SignalSet:
+        """The immutable set."""
+        return SignalSet(self.deployment, self.signals)

@@ -1,0 +1,259 @@
+"""What the user waits, by who measured it and how the legs are driven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pytest
+
+from pdscope.analysis.board import Board
+from pdscope.analysis.latency import put_latency
+from pdscope.model.metric import Metric
+from pdscope.model.signal import Quality, Signal, SignalId, SignalSet
+from pdscope.model.topology import Deployment, EngineProfile, Role, Routing, Slo
+from pdscope.model.window import HistogramWindow, Window
+from support.windows import INF, NOW, SGLANG, VLLM, deployment, histogram, instance, observed, window
+
+FINE = (*(n / 20 for n in range(1, 201)), INF)
+ITL_BOUNDS = (0.002, 0.01, 0.02, 0.04, 0.06, 0.1, INF)
+
+SEQUENTIAL = (instance("p0", Role.PREFILL, VLLM), instance("d0", Role.DECODE, VLLM))
+CONCURRENT = (instance("p0", Role.PREFILL, SGLANG), instance("d0", Role.DECODE, SGLANG))
+ROUTER = instance("r0", Role.ROUTER)
+
+
+def signals(of: Deployment, histograms: Mapping[str, Mapping[Metric, HistogramWindow]], end: float = NOW) -> SignalSet:
+    board = Board(of.name)
+    windows: dict[str, Window | Sequence[Window]] = {
+        name: window(histograms=found, target=name, end=end) for name, found in histograms.items()
+    }
+    put_latency(board, of, observed(of, windows))
+    return board.finish()
+
+
+def ttft(*observations: float, bounds: Sequence[float] = FINE) -> dict[Metric, HistogramWindow]:
+    return {Metric.TTFT: histogram(bounds, observations, history=[0.1, 9.0])}
+
+
+def itl(*observations: float, bounds: Sequence[float] = ITL_BOUNDS) -> dict[Metric, HistogramWindow]:
+    return {Metric.ITL: histogram(bounds, observations, history=[0.001] * 50)}
+
+
+def known(found: SignalSet, signal: SignalId) -> Signal:
+    one = found.get(signal)
+    assert one is not None, signal
+    return one
+
+
+# TTFT
+
+
+def test_the_router_saw_everything() -> None:
+    """Whatever the engines say, and however the router drives them."""
+    for engines in (SEQUENTIAL, CONCURRENT):
+        found = signals(deployment(*engines, ROUTER), {"p0": ttft(0.5), "d0": ttft(0.7), "r0": ttft(*[3.01] * 8)})
+        p50 = known(found, SignalId.TTFT_P50)
+        assert p50.value == pytest.approx(3.025)
+        assert (p50.quality, p50.samples) == (Quality.MEASURED, 8)
+        assert "r0" in p50.source
+        assert known(found, SignalId.TTFT_MEAN).value == pytest.approx(3.01)
+
+
+def test_a_router_that_saw_nobody_is_not_asked() -> None:
+    """Traffic may pass it by."""
+    found = signals(deployment(*CONCURRENT, ROUTER), {"d0": ttft(0.71, 0.71), "r0": ttft()})
+    assert known(found, SignalId.TTFT_P50).value == pytest.approx(0.725)
+
+
+def test_asked_at_once_decode_contains_prefill() -> None:
+    """Its TTFT is the user's; nothing is added."""
+    found = signals(deployment(*CONCURRENT), {"p0": ttft(*[0.5] * 4), "d0": ttft(*[0.71] * 4)})
+    p50 = known(found, SignalId.TTFT_P50)
+    assert p50.value == pytest.approx(0.725)
+    assert p50.quality is Quality.MEASURED
+    assert known(found, SignalId.TTFT_MEAN).value == pytest.approx(0.71)
+
+
+def test_asked_in_turn_both_legs_add_up() -> None:
+    """As independent waits: an estimate, with the sum of the means beside it."""
+    found = signals(deployment(*SEQUENTIAL), {"p0": ttft(*[0.51] * 4), "d0": ttft(*[0.71] * 4)})
+    p50 = known(found, SignalId.TTFT_P50)
+    assert p50.value == pytest.approx(1.22, abs=0.05)
+    assert p50.quality is Quality.ESTIMATED
+    assert "p0" in p50.source
+    assert "d0" in p50.source
+    mean = known(found, SignalId.TTFT_MEAN)
+    assert mean.value == pytest.approx(1.22)
+    assert mean.quality is Quality.DERIVED
+
+
+def test_legs_in_turn_are_convolved() -> None:
+    """Against every pair of raw observations."""
+    source = np.random.default_rng(11)
+    first, second = source.gamma(2.0, 0.4, 400), source.exponential(0.5, 400)
+    found = signals(deployment(*SEQUENTIAL), {"p0": ttft(*first), "d0": ttft(*second)})
+    sums = np.add.outer(first, second).ravel()
+    for signal, q in ((SignalId.TTFT_P50, 0.5), (SignalId.TTFT_P95, 0.95), (SignalId.TTFT_P99, 0.99)):
+        one = known(found, signal)
+        truth = float(np.quantile(sums, q))
+        assert one.value == pytest.approx(truth, abs=0.05)
+        assert one.bounds is not None
+        assert one.bounds[0] <= truth <= one.bounds[1]
+
+
+def test_a_prefill_leg_that_only_some_pass() -> None:
+    """A quarter went through prefill; the others waited for decode alone."""
+    found = signals(deployment(*SEQUENTIAL), {"p0": ttft(*[3.01] * 5), "d0": ttft(*[0.51] * 20)})
+    assert known(found, SignalId.TTFT_P50).value == pytest.approx(0.525, abs=0.05)
+    assert known(found, SignalId.TTFT_P95).value == pytest.approx(3.55, abs=0.1)
+    assert known(found, SignalId.TTFT_MEAN).value == pytest.approx(0.51 + 3.01 / 4)
+
+
+def test_half_of_a_sum_is_not_an_estimate_of_it() -> None:
+    """In turn, decode's half alone would look twice as good as it is."""
+    found = signals(deployment(*SEQUENTIAL), {"d0": ttft(0.7)})
+    assert found.get(SignalId.TTFT_P50) is None
+    assert found.get(SignalId.TTFT_MEAN) is None
+
+
+def test_a_leg_without_a_sum_leaves_the_mean_unknown() -> None:
+    """The quantiles need no sum."""
+    first = histogram(FINE, [0.51] * 4)
+    blind = HistogramWindow(first.bounds, first.cumulative, np.full_like(first.sums, np.nan))
+    found = signals(deployment(*SEQUENTIAL), {"p0": {Metric.TTFT: blind}, "d0": ttft(*[0.71] * 4)})
+    assert found.get(SignalId.TTFT_MEAN) is None
+    assert known(found, SignalId.TTFT_P50).value == pytest.approx(1.22, abs=0.05)
+
+
+def test_prefill_alone_is_not_what_the_user_waits() -> None:
+    """Without decode's histogram nothing is known."""
+    for engines in (SEQUENTIAL, CONCURRENT):
+        assert signals(deployment(*engines), {"p0": ttft(0.5)}).get(SignalId.TTFT_P50) is None
+
+
+@pytest.mark.parametrize(
+    ("routing", "engine", "expected"),
+    [
+        (Routing.SEQUENTIAL, SGLANG, 1.22),
+        (Routing.CONCURRENT, VLLM, 0.72),
+        (None, SGLANG, 0.72),
+        (None, VLLM, 1.22),
+    ],
+)
+def test_the_configured_routing_wins(routing: Routing | None, engine: EngineProfile, expected: float) -> None:
+    """Over what the engine usually does."""
+    both = (instance("p0", Role.PREFILL, engine), instance("d0", Role.DECODE, engine))
+    found = signals(deployment(*both, routing=routing), {"p0": ttft(*[0.51] * 4), "d0": ttft(*[0.71] * 4)})
+    assert known(found, SignalId.TTFT_P50).value == pytest.approx(expected, abs=0.05)
+
+
+def test_a_routers_way_of_driving_wins_over_the_engines() -> None:
+    """It is the router that drives."""
+    at_once = deployment(*SEQUENTIAL, instance("r0", Role.ROUTER, SGLANG))
+    found = signals(at_once, {"p0": ttft(*[0.51] * 4), "d0": ttft(*[0.71] * 4)})
+    assert known(found, SignalId.TTFT_P50).value == pytest.approx(0.72, abs=0.05)
+
+
+def test_a_unified_engine_waits_once() -> None:
+    """There is no second leg."""
+    found = signals(deployment(instance("u0", Role.UNIFIED, VLLM)), {"u0": ttft(*[0.71] * 4)})
+    assert known(found, SignalId.TTFT_P50).value == pytest.approx(0.72, abs=0.05)
+
+
+def test_several_instances_are_one_population() -> None:
+    """The quick one with many requests outweighs the slow one with few."""
+    both = deployment(*CONCURRENT, instance("d1", Role.DECODE))
+    found = signals(both, {"d0": ttft(*[0.21] * 90), "d1": ttft(*[5.01] * 10)})
+    assert known(found, SignalId.TTFT_P50).value == pytest.approx(0.22, abs=0.03)
+    assert known(found, SignalId.TTFT_P95).value == pytest.approx(5.02, abs=0.03)
+    assert known(found, SignalId.TTFT_P50).samples == 100
+
+
+def test_nobody_was_served() -> None:
+    """No latency, rather than the best one."""
+    found = signals(deployment(*CONCURRENT, slo=Slo(ttft_p50_seconds=1.0)), {"d0": ttft() | itl()})
+    assert len(found) == 0
+
+
+def test_the_age_is_that_of_the_page() -> None:
+    """How long ago the newest page came."""
+    found = signals(deployment(*CONCURRENT), {"d0": ttft(0.7)}, end=NOW - 12)
+    assert known(found, SignalId.TTFT_P50).age_seconds == 12.0
+
+
+# ITL
+
+
+def test_itl_is_decodes_alone() -> None:
+    """Prefill's time per output token is full of zeros: it makes one token a request."""
+    for engines in (SEQUENTIAL, CONCURRENT):
+        zeros = itl(*[0.0] * 500)
+        found = signals(deployment(*engines), {"p0": zeros, "d0": itl(*[0.05] * 20)})
+        assert known(found, SignalId.ITL_P50).bounds == (0.04, 0.06)
+        assert known(found, SignalId.ITL_P50).samples == 20
+        assert known(found, SignalId.ITL_MEAN).value == pytest.approx(0.05)
+        alone = signals(deployment(*engines), {"p0": zeros})
+        assert alone.get(SignalId.ITL_P50) is None
+        assert alone.get(SignalId.ITL_MEAN) is None
+
+
+def test_a_frontends_itl_stands_in() -> None:
+    """Where the engines export none; it is not quite the same."""
+    of = deployment(*CONCURRENT, ROUTER)
+    found = signals(of, {"r0": itl(*[0.015] * 4)})
+    assert known(found, SignalId.ITL_P50).quality is Quality.DERIVED
+    both = signals(of, {"r0": itl(*[0.015] * 4), "d0": itl(*[0.05] * 4)})
+    assert known(both, SignalId.ITL_P50).bounds == (0.04, 0.06)
+    assert known(both, SignalId.ITL_P50).quality is Quality.MEASURED
+
+
+def test_a_unified_engines_itl() -> None:
+    """It decodes too."""
+    found = signals(deployment(instance("u0", Role.UNIFIED)), {"u0": itl(*[0.05] * 4)})
+    assert known(found, SignalId.ITL_P50).bounds == (0.04, 0.06)
+
+
+# objectives
+
+
+def test_an_objective_inside_a_bucket() -> None:
+    """All observations lie between 40 and 60 ms: whether the median keeps 50 ms is hidden, and the bounds say so."""
+    of = deployment(*CONCURRENT, slo=Slo(itl_p50_seconds=0.05))
+    found = signals(of, {"d0": itl(*[0.041] * 40)})
+    p50 = known(found, SignalId.ITL_P50)
+    assert p50.value == pytest.approx(0.05)
+    assert p50.bounds == (0.04, 0.06)
+    assert known(found, SignalId.ITL_ATTAINMENT).value == pytest.approx(0.5)
+
+
+def test_the_share_within_the_objective() -> None:
+    """Three of four requests within two seconds."""
+    of = deployment(*CONCURRENT, slo=Slo(ttft_p50_seconds=2.0, itl_p50_seconds=0.02))
+    found = signals(of, {"d0": ttft(0.5, 1.0, 1.5, 7.0) | itl(*[0.005] * 9, 0.05)})
+    assert known(found, SignalId.TTFT_ATTAINMENT).value == 0.75
+    assert known(found, SignalId.ITL_ATTAINMENT).value == 0.9
+
+
+def test_the_share_of_two_legs_in_turn() -> None:
+    """Of the sums: half a second and a second keep two, three seconds do not."""
+    of = deployment(*SEQUENTIAL, slo=Slo(ttft_p50_seconds=2.0))
+    found = signals(of, {"p0": ttft(*[0.51] * 8), "d0": ttft(*[1.01] * 6, *[3.01] * 2)})
+    share = known(found, SignalId.TTFT_ATTAINMENT)
+    assert share.value == pytest.approx(0.75)
+    assert share.quality is Quality.ESTIMATED
+
+
+def test_no_objective_no_share() -> None:
+    """Nothing was promised."""
+    found = signals(deployment(*CONCURRENT), {"d0": ttft(0.5) | itl(0.02)})
+    assert found.get(SignalId.TTFT_ATTAINMENT) is None
+    assert found.get(SignalId.ITL_ATTAINMENT) is None
+
+
+def test_beyond_the_last_bucket() -> None:
+    """The last bound, as a lower bound."""
+    found = signals(deployment(*CONCURRENT), {"d0": ttft(*[99.0] * 4, bounds=(1.0, 5.0, INF))})
+    p50 = known(found, SignalId.TTFT_P50)
+    assert (p50.value, p50.bounds, p50.quality) == (5.0, None, Quality.ESTIMATED)
+    assert known(found, SignalId.TTFT_MEAN).value == pytest.approx(99.0)

@@ -1,0 +1,195 @@
+"""Work in flight, queues, balance, idleness, failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pdscope.analysis.board import Board
+from pdscope.analysis.work import put_failures, put_work
+from pdscope.model.metric import Metric
+from pdscope.model.signal import Quality, Signal, SignalId, SignalSet, instance_scope
+from pdscope.model.topology import Deployment, Role
+from pdscope.model.window import Window
+from support.windows import NOW, Column, deployment, instance, observed, ramp, rising, window
+
+PAIR = deployment()
+
+
+def signals(of: Deployment, windows: Mapping[str, Window]) -> SignalSet:
+    board = Board(of.name)
+    members = observed(of, windows)
+    put_work(board, of, members)
+    put_failures(board, members)
+    return board.finish()
+
+
+def known(found: SignalSet, signal: SignalId, name: str | None = None) -> Signal:
+    one = found.get(signal, None if name is None else instance_scope(name))
+    assert one is not None, signal
+    return one
+
+
+@pytest.mark.parametrize(
+    ("role", "gauges", "work", "queued"),
+    [
+        (
+            Role.PREFILL,
+            {
+                Metric.RUNNING: 2.0,
+                Metric.WAITING_CAPACITY: 3.0,
+                Metric.PREFILL_BOOTSTRAP_QUEUE: 5.0,
+                Metric.PREFILL_TRANSFER_QUEUE: 7.0,
+                Metric.DECODE_TRANSFER_QUEUE: 100.0,
+            },
+            17.0,
+            15.0,
+        ),
+        (
+            Role.DECODE,
+            {
+                Metric.RUNNING: 2.0,
+                Metric.WAITING_CAPACITY: 3.0,
+                Metric.DECODE_ALLOCATION_QUEUE: 5.0,
+                Metric.DECODE_TRANSFER_QUEUE: 7.0,
+                Metric.PREFILL_TRANSFER_QUEUE: 100.0,
+            },
+            17.0,
+            15.0,
+        ),
+        # all that wait contain those that wait for capacity
+        (Role.DECODE, {Metric.RUNNING: 2.0, Metric.WAITING: 9.0, Metric.WAITING_CAPACITY: 3.0}, 11.0, 9.0),
+        (Role.UNIFIED, {Metric.RUNNING: 2.0, Metric.WAITING: 9.0}, 11.0, 9.0),
+        # a worker that counts what it has accepted
+        (Role.DECODE, {Metric.IN_FLIGHT: 40.0, Metric.RUNNING: 2.0}, 40.0, None),
+        (Role.DECODE, {Metric.RUNNING: 2.0}, 2.0, None),
+        (Role.DECODE, {Metric.WAITING: 4.0}, 4.0, 4.0),
+    ],
+)
+def test_each_request_counts_once(role: Role, gauges: dict[Metric, Column], work: float, queued: float | None) -> None:
+    """Running, or in one of the queues of its role."""
+    of = deployment(instance("x", role))
+    found = signals(of, {"x": window(gauges)})
+    assert known(found, SignalId.WORK_IN_FLIGHT, "x").value == work
+    assert found.value(SignalId.QUEUED) == queued
+
+
+def test_work_is_the_mean_what_is_queued_the_newest() -> None:
+    """Balance is judged over the window, idleness now."""
+    found = signals(PAIR, {"d0": window({Metric.RUNNING: 0.0, Metric.WAITING: ramp(1.0)})})
+    assert known(found, SignalId.WORK_IN_FLIGHT, "d0").value == 6.0
+    assert known(found, SignalId.QUEUED).value == 12.0
+
+
+def test_queues_of_all_instances() -> None:
+    """Also what a router holds, which does no work of its own."""
+    of = deployment(*PAIR.instances, instance("r0", Role.ROUTER))
+    found = signals(
+        of,
+        {
+            "p0": window({Metric.WAITING: 1.0}),
+            "d0": window({Metric.WAITING: 2.0}),
+            "r0": window({Metric.PREFILL_PENDING: 4.0, Metric.DECODE_PENDING: 8.0}),
+        },
+    )
+    assert known(found, SignalId.QUEUED).value == 15.0
+    assert found.get(SignalId.WORK_IN_FLIGHT, instance_scope("r0")) is None
+
+
+def test_nobody_says_what_waits() -> None:
+    """Unknown, so nothing can be called idle by it."""
+    found = signals(PAIR, {"d0": window({Metric.KV_USAGE: 0.5})})
+    assert found.get(SignalId.QUEUED) is None
+    assert found.get(SignalId.WORK_IN_FLIGHT, instance_scope("d0")) is None
+
+
+def test_gauges_of_an_engine_that_sleeps_are_not_believed() -> None:
+    """They froze at its last batch; its idle time did not."""
+    frozen: dict[Metric, Column] = {Metric.RUNNING: 6.0, Metric.WAITING: 4.0, Metric.HTTP_ACTIVE: 0.0}
+    asleep = signals(PAIR, {"d0": window(frozen | {Metric.IDLE: rising(1.0)})})
+    assert known(asleep, SignalId.WORK_IN_FLIGHT, "d0").value == 0.0
+    assert known(asleep, SignalId.QUEUED).value == 0.0
+    awake = signals(PAIR, {"d0": window(frozen | {Metric.IDLE: rising(0.1)})})
+    assert known(awake, SignalId.WORK_IN_FLIGHT, "d0").value == 10.0
+    assert known(awake, SignalId.QUEUED).value == 4.0
+
+
+# balance
+
+
+def held(counts: Mapping[str, float], of: Deployment) -> float | None:
+    return signals(of, {name: window({Metric.IN_FLIGHT: count}) for name, count in counts.items()}).value(
+        SignalId.ROLE_IMBALANCE
+    )
+
+
+FOUR = deployment(
+    instance("p0", Role.PREFILL),
+    instance("p1", Role.PREFILL),
+    instance("d0", Role.DECODE),
+    instance("d1", Role.DECODE),
+)
+
+
+@pytest.mark.parametrize(
+    ("counts", "ratio"),
+    [
+        ({"p0": 4.0, "p1": 4.0, "d0": 40.0, "d1": 40.0}, 1.0),
+        ({"p0": 4.0, "p1": 4.0, "d0": 60.0, "d1": 20.0}, 3.0),
+        ({"p0": 9.0, "p1": 1.0, "d0": 60.0, "d1": 20.0}, 9.0),
+        ({"d0": 60.0, "d1": 0.0}, 60.0),
+        ({"d0": 0.5, "d1": 0.0}, 0.5),
+        ({"p0": 1.0, "d0": 60.0}, None),
+    ],
+)
+def test_balance_within_a_role(counts: dict[str, float], ratio: float | None) -> None:
+    """The largest over roles of max / max(min, 1); prefill and decode are never compared with each other."""
+    assert held(counts, FOUR) == ratio
+
+
+@given(st.lists(st.floats(0, 1000), min_size=2, max_size=2), st.lists(st.floats(0, 1000), min_size=2, max_size=2))
+def test_balance_is_the_worse_of_both_roles(prefill: list[float], decode: list[float]) -> None:
+    """Whatever the other role holds."""
+    both = held({"p0": prefill[0], "p1": prefill[1], "d0": decode[0], "d1": decode[1]}, FOUR)
+    alone = [held({"p0": prefill[0], "p1": prefill[1]}, FOUR), held({"d0": decode[0], "d1": decode[1]}, FOUR)]
+    assert both == max(ratio for ratio in alone if ratio is not None)
+
+
+# freshness
+
+
+def test_scrapes_and_their_age() -> None:
+    """Of every instance; one that never answered has none, and no age."""
+    found = signals(PAIR, {"d0": window({Metric.RUNNING: 1}, end=NOW - 7)})
+    assert known(found, SignalId.SCRAPES, "d0").value == 13.0
+    assert known(found, SignalId.DATA_AGE, "d0").value == 7.0
+    assert known(found, SignalId.SCRAPES, "p0").value == 0.0
+    assert found.get(SignalId.DATA_AGE, instance_scope("p0")) is None
+
+
+# failures
+
+
+def test_failures_of_both_kinds() -> None:
+    """Transfers and bootstraps, by instance."""
+    found = signals(
+        PAIR,
+        {
+            "p0": window({Metric.TRANSFER_FAILURES: rising(0.5), Metric.BOOTSTRAP_FAILURES: rising(0.25)}),
+            "d0": window(lazy=[Metric.TRANSFER_FAILURES]),
+        },
+    )
+    rate = known(found, SignalId.FAILURES_PER_SECOND, "p0")
+    assert (rate.value, rate.quality) == (0.75, Quality.MEASURED)
+    assert known(found, SignalId.FAILURES_PER_SECOND, "d0").value == 0.0
+
+
+def test_an_engine_that_counts_no_failures() -> None:
+    """May have any number of them."""
+    assert (
+        signals(PAIR, {"d0": window({Metric.RUNNING: 1})}).get(SignalId.FAILURES_PER_SECOND, instance_scope("d0"))
+        is None
+    )
