@@ -1,0 +1,1 @@
+"""From signals to a verdict. Pure: no I/O, no clock."""

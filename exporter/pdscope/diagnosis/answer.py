@@ -1,0 +1,108 @@
+"""Words and confidence: what a person reads first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pdscope.diagnosis.base import Case, objectives
+from pdscope.model.finding import Confidence, Finding, Phase, Stage, Truth, Verdict
+from pdscope.model.signal import Quality, ScopeKind, SignalId
+from pdscope.model.units import format_quantity
+
+_FEW_REQUESTS = 20
+_UNEVEN = 3.0
+_PHASE_STAGE = {
+    Phase.DECODE_STEADY_STATE: Stage.DECODE,
+    Phase.PREFILL: Stage.PREFILL,
+}
+
+
+def confidence_of(verdict: Verdict, deciding: Sequence[Finding], case: Case) -> Confidence:
+    """High when the decisive signals are measured, medium when one is derived or estimated, low when one is missing.
+
+    A cause named from a handful of requests is at most medium: their quantiles are guesses. So is a cause on one
+    instance while work is spread unevenly over its role.
+    """
+    if not deciding or verdict in (Verdict.INSUFFICIENT_DATA, Verdict.UNDETERMINED):
+        return Confidence.LOW
+    if verdict is Verdict.HEALTHY and not (objectives(case.deployment, "ttft") and objectives(case.deployment, "itl")):
+        return Confidence.LOW  # half a promise cannot be seen to be kept
+    quality = deciding[0].decisive
+    if quality is None:
+        return Confidence.LOW
+    if quality is not Quality.MEASURED:
+        return Confidence.MEDIUM
+    finished = case.signals.value(SignalId.REQUESTS_FINISHED)
+    few = (finished is None or finished < _FEW_REQUESTS) and verdict is not Verdict.IDLE
+    return Confidence.MEDIUM if few or _uneven(case, deciding) else Confidence.HIGH
+
+
+def _uneven(case: Case, deciding: Sequence[Finding]) -> bool:
+    """One hot instance beside idle ones: what holds it back may be where requests are sent, not what it is made of."""
+    ratio = case.signals.value(SignalId.ROLE_IMBALANCE)
+    return deciding[0].scope.kind is ScopeKind.INSTANCE and ratio is not None and ratio >= _UNEVEN
+
+
+def summarise(
+    case: Case, phase: Phase, verdict: Verdict, deciding: Sequence[Finding], findings: Sequence[Finding]
+) -> str:
+    """One sentence with the numbers; where phase and stage disagree it says why."""
+    if not deciding:
+        return _cannot_tell(case, findings)
+    text = deciding[0].headline
+    if len(deciding) > 1:
+        text += f"; the same on {len(deciding) - 1} more"
+    clause = _disagreement(case, phase, verdict.stage)
+    if clause:
+        text += f"; {clause}"
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _disagreement(case: Case, phase: Phase, stage: Stage) -> str:
+    expected = _PHASE_STAGE.get(phase)
+    if expected is None or stage in (Stage.NONE, expected):
+        return ""
+    if phase is Phase.PREFILL:
+        ttft = case.signals.value(SignalId.TTFT_P50)
+        figure = f" p50 {format_quantity(ttft, SignalId.TTFT_P50.unit)}" if ttft is not None else ""
+        return f"TTFT{figure} is over because requests wait for this before their first token, not because of prefill"
+    return "ITL is over although decode itself is not what holds it back"
+
+
+def _cannot_tell(case: Case, findings: Sequence[Finding]) -> str:
+    missing = list(dict.fromkeys(s for f in findings if f.truth is Truth.UNKNOWN for s in f.missing))
+    finished = case.signals.value(SignalId.REQUESTS_FINISHED)
+    seen = f"{finished:.0f} requests finished" if finished is not None else "0 requests are known to have finished"
+    lacking = ", ".join(missing[:4]) or "a latency"
+    return f"Cannot tell: {seen} in the window, and these signals are missing: {lacking}."
+
+
+def next_steps(
+    case: Case, verdict: Verdict, deciding: Sequence[Finding], findings: Sequence[Finding]
+) -> tuple[str, ...]:
+    """What to run or to turn on next: the switches for what is missing, the query that confirms, the rule's page."""
+    steps = [f"pdscope explain {verdict}"]
+    name = case.deployment.name
+    shown = [e.signal for f in deciding[:1] for e in f.evidence if e.signal.value in _EXPORTED]
+    steps += [f'pdscope_deployment_{signal}{{deployment="{name}"}}' for signal in shown[:2]]
+    missing = dict.fromkeys(s for f in (*deciding, *findings) if f.truth is not Truth.FALSE for s in f.missing)
+    for signal in missing:
+        for profile in {i.profile.name: i.profile for i in case.deployment.instances}.values():
+            switch = profile.enable.get(signal.value)
+            if switch:
+                steps.append(f"to know {signal} on {profile.name}: {switch}")
+    return tuple(dict.fromkeys(steps))
+
+
+_EXPORTED = frozenset(
+    s.value
+    for s in (
+        SignalId.TTFT_P50,
+        SignalId.ITL_P50,
+        SignalId.REQUESTS_PER_SECOND,
+        SignalId.KV_DEMAND,
+        SignalId.KV_ACHIEVED,
+        SignalId.LINK_CAPACITY,
+        SignalId.LINK_UTILIZATION,
+    )
+)

@@ -1,0 +1,187 @@
+"""Runs the rules, orders the evidence and forms the answer."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pdscope.diagnosis import rules as rules_package
+from pdscope.diagnosis.answer import confidence_of, next_steps, summarise
+from pdscope.diagnosis.base import Case, Rule
+from pdscope.diagnosis.phase import phase as phase_of
+from pdscope.diagnosis.remedies import adds_instances
+from pdscope.model.finding import Confidence, Diagnosis, Finding, Truth, Verdict
+from pdscope.model.signal import ScopeKind, SignalId, SignalSet, instance_scope
+from pdscope.model.topology import Deployment, Instance
+
+ORDER: tuple[Verdict, ...] = (
+    Verdict.METRICS_UNTRUSTED,
+    Verdict.INSUFFICIENT_DATA,
+    Verdict.KV_TRANSFER_FAILING,
+    Verdict.DECODE_KV_CAPACITY,
+    Verdict.DECODE_ADMISSION,
+    Verdict.KV_PINNED,
+    Verdict.KV_TRANSFER_BANDWIDTH,
+    Verdict.KV_TRANSFER_PATH,
+    Verdict.KV_TRANSFER_FRAGMENTED,
+    Verdict.KV_TRANSFER_SETUP,
+    Verdict.ROUTER_IMBALANCE,
+    Verdict.HARDWARE_DEGRADED,
+    Verdict.FRONTEND_BOUND,
+    Verdict.CUDA_GRAPH_MISS,
+    Verdict.HOST_BOUND,
+    Verdict.PREFILL_COMPUTE,
+    Verdict.PREFILL_QUEUE,
+    Verdict.DECODE_HBM_BANDWIDTH,
+    Verdict.WORKLOAD_MISMATCH,
+    Verdict.UNDETERMINED,
+    Verdict.IDLE,
+    Verdict.HEALTHY,
+)
+"""The order of evidence of VERDICTS: the first that holds is the verdict."""
+
+_MIN_SCRAPES = 2
+"""Of an instance, to say anything of it: a rate needs two points."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFailure:
+    """A rule that raised: a mistake of ours, counted and shown, never allowed to silence the other rules."""
+
+    rule: str
+    error: Exception
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A diagnosis, and the rules that failed on the way to it."""
+
+    diagnosis: Diagnosis
+    failures: tuple[RuleFailure, ...] = ()
+
+
+def discover() -> tuple[Rule, ...]:
+    """All rules, in the order of module names; a new file is enough to add one.
+
+    Raises:
+        TypeError: a module defines no `RULE`, or one whose id is not the module's name.
+    """
+    found = []
+    for module in sorted(pkgutil.iter_modules(rules_package.__path__), key=lambda m: m.name):
+        rule = getattr(importlib.import_module(f"{rules_package.__name__}.{module.name}"), "RULE", None)
+        if not isinstance(rule, Rule) or rule.id != module.name:
+            message = f"rule module {module.name} defines no RULE of that id"
+            raise TypeError(message)
+        found.append(rule)
+    return tuple(found)
+
+
+def judge(
+    deployment: Deployment,
+    signals: SignalSet,
+    rules: Sequence[Rule],
+    *,
+    at: float,
+    window_seconds: float,
+) -> Judgement:
+    """The answer for one deployment.
+
+    Args:
+        deployment: with roles resolved.
+        signals: of the window.
+        rules: from `discover`.
+        at: unix seconds of the diagnosis.
+        window_seconds: length of the window.
+    """
+    case = Case(deployment, signals, deployment.thresholds)
+    failures: list[RuleFailure] = []
+    findings = _run([r for r in rules if not r.fallback], case, failures)
+    if not any(f.truth is Truth.TRUE and f.verdict is not None for f in findings):
+        findings += _run([r for r in rules if r.fallback], case, failures)
+    findings = _without_futile_remedies(findings)
+    verdict, deciding = _decide(findings)
+    phase = phase_of(signals, deployment.slo)
+    culprits = tuple(dict.fromkeys(name for f in deciding for name in f.culprits))
+    confidence = confidence_of(verdict, deciding, case)
+    if failures and confidence is Confidence.HIGH:
+        confidence = Confidence.MEDIUM  # an order of evidence with a hole in it
+    diagnosis = Diagnosis(
+        deployment=deployment.name,
+        at=at,
+        window_seconds=window_seconds,
+        phase=phase,
+        verdict=verdict,
+        confidence=confidence,
+        summary=summarise(case, phase, verdict, deciding, findings),
+        since=at,
+        culprits=culprits,
+        findings=_shown(findings),
+        next_steps=next_steps(case, verdict, deciding, findings),
+        worker_verdicts={i.name: _worker_verdict(i, case, findings) for i in deployment.instances},
+    )
+    return Judgement(diagnosis, tuple(failures))
+
+
+def _run(rules: Sequence[Rule], case: Case, failures: list[RuleFailure]) -> list[Finding]:
+    findings: list[Finding] = []
+    for rule in rules:
+        try:
+            findings.extend(rule.evaluate(case))
+        except Exception as error:  # noqa: BLE001 - the one place: a broken rule must not silence the others
+            failures.append(RuleFailure(rule.id, error))
+    return findings
+
+
+def _decide(findings: Sequence[Finding]) -> tuple[Verdict, tuple[Finding, ...]]:
+    """The first verdict in the order of evidence that holds somewhere, and its findings, the strongest first."""
+    for verdict in ORDER:
+        holding = [f for f in findings if f.verdict is verdict and f.truth is Truth.TRUE]
+        if holding:
+            return verdict, tuple(sorted(holding, key=lambda f: -f.strength))
+    return Verdict.INSUFFICIENT_DATA, ()
+
+
+def _without_futile_remedies(findings: list[Finding]) -> list[Finding]:
+    """While the link is full, more prefill or decode only asks more of it."""
+    full = any(f.verdict is Verdict.KV_TRANSFER_BANDWIDTH and f.truth is Truth.TRUE for f in findings)
+    if not full:
+        return findings
+    return [replace(f, remedies=tuple(r for r in f.remedies if not adds_instances(r))) for f in findings]
+
+
+def _shown(findings: Sequence[Finding]) -> tuple[Finding, ...]:
+    """All that hold; of the others one a rule, the nearest to an answer."""
+    rank: Callable[[Finding], int] = lambda f: {Truth.TRUE: 0, Truth.UNKNOWN: 1, Truth.FALSE: 2}[f.truth]  # noqa: E731
+    shown: list[Finding] = []
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in findings:
+        by_rule.setdefault(finding.rule, []).append(finding)
+    for group in by_rule.values():
+        holding = [f for f in group if f.truth is Truth.TRUE]
+        shown += holding or [min(group, key=rank)]
+    return tuple(sorted(shown, key=lambda f: (rank(f), -f.strength, f.rule)))
+
+
+def _worker_verdict(instance: Instance, case: Case, findings: Sequence[Finding]) -> Verdict:
+    scope = instance_scope(instance.name)
+    scrapes = case.signals.value(SignalId.SCRAPES, scope)
+    if scrapes is None or scrapes < _MIN_SCRAPES:
+        return Verdict.INSUFFICIENT_DATA
+    own = {
+        f.verdict
+        for f in findings
+        if f.truth is Truth.TRUE and f.scope.kind is ScopeKind.INSTANCE and f.scope.name == instance.name
+    }
+    for verdict in ORDER:
+        if verdict in own:
+            return verdict
+    work = case.signals.value(SignalId.WORK_IN_FLIGHT, scope)
+    tokens = case.signals.value(SignalId.GENERATION_RATE, scope)
+    return Verdict.IDLE if work is not None and work < 1 and not tokens else Verdict.HEALTHY
+
+
+def threshold_defaults(rules: Sequence[Rule]) -> Mapping[str, float]:
+    """Every configurable number: `rule.name` -> default."""
+    return {f"{rule.id}.{t.name}": t.default for rule in rules for t in rule.thresholds}

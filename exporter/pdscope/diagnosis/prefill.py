@@ -1,0 +1,85 @@
+"""What the two verdicts on prefill share: when requests wait for it, and whether its devices compute at their limit."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import or_
+
+from pdscope.diagnosis.base import Bench, Threshold, objectives
+from pdscope.model.finding import Op, Truth
+from pdscope.model.signal import Quality, SignalId
+from pdscope.model.units import Unit
+
+THRESHOLDS = (
+    Threshold("queue", 1, Unit.REQUESTS, "requests that stand there during the newer half of the window"),
+    Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
+    Threshold(
+        "wait_to_service", 9, Unit.RATIO, "wait by service time with TTFT within: load 0.9 of a queue (rho / (1 - rho))"
+    ),
+    Threshold("usage", 0.97, Unit.RATIO, "usage at which a KV pool of unknown size counts as full"),
+    Threshold("sm", 0.8, Unit.RATIO, "SM activity; 0.8 is necessary for effective use (DCGM documentation)"),
+    Threshold("tensor", 0.5, Unit.RATIO, "tensor activity of well-running matrix multiplications"),
+)
+
+
+def requests_wait(board: Bench) -> Truth:
+    """A standing queue at prefill that hurts.
+
+    TTFT is over and the wait is a good part of it, or the wait is that of a queue at 0.9 of its capacity although TTFT
+    is within (or not promised). Neither counts while the KV pool is full: then finished prompts that nobody fetches,
+    or running requests, hold prefill up.
+    """
+    stands = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, "queue")
+    share = board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "ttft_share")
+    saturated = board.weigh(SignalId.PREFILL_WAIT_TO_SERVICE, Op.GE, "wait_to_service")
+    return stands & ((_ttft_over(board) & share) | saturated) & ~_pool_full(board)
+
+
+def _ttft_over(board: Bench) -> Truth:
+    """Some objective on TTFT is exceeded; unknown when none is set."""
+    truths = [board.weigh(signal, Op.GT, limit) for signal, limit in objectives(board.case.deployment, "ttft")]
+    return reduce(or_, truths) if truths else Truth.UNKNOWN
+
+
+def _pool_full(board: Bench) -> Truth:
+    if board.value(SignalId.KV_FREE_REQUESTS) is not None:
+        return board.weigh(SignalId.KV_FREE_REQUESTS, Op.LT, 1.0)
+    if board.value(SignalId.KV_USAGE_NET) is not None:
+        return board.weigh(SignalId.KV_USAGE_NET, Op.GE, "usage")
+    return Truth.FALSE  # an engine that exports no usage gives nothing that speaks for a full pool
+
+
+def computes_at_limit(board: Bench) -> Truth:
+    """Compute activity decides; the busy fraction does not.
+
+    A scheduler that always has a batch is busy at any efficiency, so a high busy fraction says nothing. SM activity
+    below 0.5 is ineffective use by DCGM's own documentation; tensor pipes stop near 0.93, and a matrix multiplication
+    that runs well keeps them above 0.5. "Some kernel runs" (quality `estimated`) is no computation and decides nothing.
+    """
+    tensor = board.weigh(SignalId.TENSOR_UTILIZATION, Op.GE, "tensor")
+    if not _sm_measured(board):
+        return tensor
+    return board.weigh(SignalId.COMPUTE_UTILIZATION, Op.GE, "sm") | tensor
+
+
+def activity_signal(board: Bench) -> SignalId:
+    """The signal on which `computes_at_limit` hangs."""
+    return SignalId.COMPUTE_UTILIZATION if _sm_measured(board) else SignalId.TENSOR_UTILIZATION
+
+
+def queue_text(board: Bench) -> str:
+    """Queue and wait in words."""
+    return (
+        f"{board.text(SignalId.PREFILL_QUEUE)} wait for prefill on {board.scope.name} for "
+        f"{board.text(SignalId.PREFILL_WAIT)} ({board.text(SignalId.PREFILL_WAIT_TTFT_SHARE)} of TTFT)"
+    )
+
+
+def activity_text(board: Bench) -> str:
+    """Device activity in words."""
+    return f"SM active {board.text(SignalId.COMPUTE_UTILIZATION)}, tensor {board.text(SignalId.TENSOR_UTILIZATION)}"
+
+
+def _sm_measured(board: Bench) -> bool:
+    sm = board.signal(SignalId.COMPUTE_UTILIZATION)
+    return sm is not None and sm.quality is Quality.MEASURED

@@ -1,0 +1,76 @@
+"""The KV pool of decode is full: requests are pushed out, or nothing moves any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
+from pdscope.model.finding import Finding, Op, Truth, Verdict
+from pdscope.model.signal import SignalId
+from pdscope.model.topology import Role
+from pdscope.model.units import Unit
+
+
+def evaluate(case: Case) -> Iterator[Finding]:
+    """Per instance that decodes: pool full, and either preemptions or a standstill."""
+    for instance in case.instances(Role.DECODE, Role.UNIFIED):
+        board = bench(RULE, case, instance)
+        full = pool_full(board)
+        pushed = board.weigh(SignalId.PREEMPTIONS_PER_SECOND, Op.GT, 0.0) & _many(board)
+        stuck = standstill(board)
+        # an engine that pushes requests out has said itself that there was no memory, whatever the mean usage
+        pressed = board.weigh(SignalId.KV_USAGE_NET, Op.GE, "usage_when_pushed")
+        truth = (full & (pushed | stuck)) | (pressed & pushed)
+        if stuck is Truth.TRUE:
+            tail = f"{board.text(SignalId.WORK_IN_FLIGHT)} are there and not a single token comes out"
+            decisive = [SignalId.KV_USAGE_NET, SignalId.GENERATION_RATE]
+        else:
+            tail = f"it pushes requests out ({board.text(SignalId.PREEMPTIONS_PER_SECOND)} preemptions or retractions)"
+            decisive = [SignalId.KV_USAGE_NET, SignalId.PREEMPTIONS_PER_SECOND]
+        yield board.finding(
+            truth,
+            headline=f"the KV pool of {instance.name} is full ({board.text(SignalId.KV_USAGE)} in use, "
+            f"{board.text(SignalId.KV_USAGE_NET)} net of KV in flight) and {tail}",
+            strength=board.value(SignalId.KV_USAGE_NET) or 0.0,
+            decisive=decisive,
+            culprits=(instance.name,),
+        )
+
+
+def pool_full(board: Bench) -> Truth:
+    """Free KV, net of KV in flight, is less than the next request needs; or nearly all is used.
+
+    A pool of a few large requests is full at 85 %, one of many small ones at 99 %: the need of the next request decides
+    where both are known.
+    """
+    return board.weigh(SignalId.KV_FREE_REQUESTS, Op.LT, 1.0) | board.weigh(SignalId.KV_USAGE_NET, Op.GE, "usage")
+
+
+def standstill(board: Bench) -> Truth:
+    """Requests are there, and no token was generated in the whole window.
+
+    Work in flight is taken and not the running gauge: that one freezes at its last value when an engine falls idle.
+    """
+    present = board.weigh(SignalId.WORK_IN_FLIGHT, Op.GE, 1.0)
+    return present & board.weigh(SignalId.GENERATION_RATE, Op.LE, 0.0)
+
+
+def _many(board: Bench) -> Truth:
+    served = board.value(SignalId.REQUESTS_PER_SECOND)
+    if served is None:
+        board.missing.append(SignalId.REQUESTS_PER_SECOND)
+        return Truth.UNKNOWN
+    return board.weigh(SignalId.PREEMPTIONS_PER_SECOND, Op.GE, board.case.threshold(RULE, "preemptions") * served)
+
+
+RULE = Rule(
+    id="decode_kv_capacity",
+    verdict=Verdict.DECODE_KV_CAPACITY,
+    evaluate=evaluate,
+    thresholds=(
+        Threshold("usage", 0.97, Unit.RATIO, "net usage at which a pool of unknown size counts as full"),
+        Threshold("usage_when_pushed", 0.7, Unit.RATIO, "mean net usage of a pool that was full in between"),
+        Threshold("preemptions", 0.01, Unit.RATIO, "preemptions a finished request; tensward's warning level"),
+    ),
+    remedies=("limit_running", "quantise_kv", "free_decode_memory", "add_decode", "shed_load"),
+)

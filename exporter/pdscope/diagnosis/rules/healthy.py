@@ -1,0 +1,35 @@
+"""The objectives are met and nothing is near a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pdscope.diagnosis.base import Case, Rule, bench, objectives
+from pdscope.model.finding import Finding, Op, Truth, Verdict
+from pdscope.model.signal import SignalId
+
+
+def evaluate(case: Case) -> Iterator[Finding]:
+    """Every configured objective that can be checked is met, and there is traffic to say so.
+
+    With no objective configured the service is healthy as far as anybody has said what it should do: confidence low.
+    """
+    board = bench(RULE, case)
+    traffic = board.weigh(SignalId.REQUESTS_FINISHED, Op.GT, 0.0)
+    met = Truth.TRUE
+    checked: list[SignalId] = []
+    for latency in ("ttft", "itl"):
+        for signal, limit in objectives(case.deployment, latency):
+            met &= board.weigh(signal, Op.LE, limit)
+            checked.append(signal)
+    latencies = f"TTFT p50 {board.text(SignalId.TTFT_P50)}, ITL p50 {board.text(SignalId.ITL_P50)}"
+    rate = board.text(SignalId.REQUESTS_PER_SECOND)
+    headline = (
+        f"{latencies} at {rate}: within the objectives, and no limit is near"
+        if checked
+        else f"{latencies} at {rate}: no objective is configured, and no limit is near"
+    )
+    yield board.finding(traffic & met, headline=headline, strength=1.0, decisive=checked)
+
+
+RULE = Rule(id="healthy", verdict=Verdict.HEALTHY, evaluate=evaluate, fallback=True)

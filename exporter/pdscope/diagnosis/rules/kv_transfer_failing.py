@@ -1,0 +1,61 @@
+"""Transfers or bootstraps fail."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
+from pdscope.model.finding import Finding, Op, Truth, Verdict
+from pdscope.model.signal import SignalId, instance_scope
+from pdscope.model.topology import Instance, Role
+from pdscope.model.units import Unit
+
+
+def evaluate(case: Case) -> Iterator[Finding]:
+    """Per instance of a split deployment: failure counters rise, and decode's limit does not explain them.
+
+    A deadline counts from arrival, so requests that queue in front of a full decode fail it: that is the limit's fault.
+    """
+    if not case.deployment.disaggregated:
+        return
+    for instance in case.instances(Role.PREFILL, Role.DECODE):
+        yield _judge(case, instance)
+
+
+def _judge(case: Case, instance: Instance) -> Finding:
+    board = bench(RULE, case, instance)
+    failing = board.weigh(SignalId.FAILURES_PER_SECOND, Op.GT, 0.0)
+    rate, served = board.value(SignalId.FAILURES_PER_SECOND), board.value(SignalId.REQUESTS_PER_SECOND)
+    if rate is not None and served is not None:
+        # one bad request in thousands is no bottleneck
+        failing &= Truth.of(rate >= case.threshold(RULE, "share") * (served + rate))
+    truth = failing & ~_decode_at_limit(board)
+    return board.finding(
+        truth,
+        headline=f"KV transfers or bootstraps fail on {instance.name}: {board.text(SignalId.FAILURES_PER_SECOND)} "
+        f"beside {board.text(SignalId.REQUESTS_PER_SECOND)} that finish",
+        strength=1.0 if not served else min(1.0, (rate or 0.0) / served),
+        decisive=(SignalId.FAILURES_PER_SECOND,),
+        culprits=(instance.name,),
+    )
+
+
+def _decode_at_limit(board: Bench) -> Truth:
+    """Some decode instance makes requests wait at its limit. Unknown counts as no: failures are plain to see."""
+    for instance in board.case.instances(Role.DECODE):
+        scope = instance_scope(instance.name)
+        limited = board.weigh(SignalId.RUNNING_TO_LIMIT, Op.GE, 1.0, scope) | board.weigh(
+            SignalId.KV_FREE_REQUESTS, Op.LT, 1.0, scope
+        )
+        if (limited & board.weigh(SignalId.ADMISSION_QUEUE, Op.GE, 1.0, scope)) is Truth.TRUE:
+            return Truth.TRUE
+    return Truth.FALSE
+
+
+RULE = Rule(
+    id="kv_transfer_failing",
+    verdict=Verdict.KV_TRANSFER_FAILING,
+    evaluate=evaluate,
+    thresholds=(Threshold("share", 0.01, Unit.RATIO, "failures by all that ends, from which they count"),),
+    remedies=("fix_transport", "check_shapes"),
+)

@@ -1,0 +1,144 @@
+"""`kv_transfer_bandwidth`: demand or achieved rate near capacity, and transfers slow accordingly."""
+
+from __future__ import annotations
+
+import pytest
+
+from pdscope.diagnosis.rules.kv_transfer_bandwidth import RULE
+from pdscope.model.finding import Truth
+from pdscope.model.signal import Quality, ScopeKind, SignalId
+from pdscope.model.topology import Role
+from support.signals import (
+    CALM,
+    STORIES,
+    Changes,
+    Figure,
+    Figures,
+    changed,
+    deployment,
+    derived,
+    estimated,
+    finding,
+    findings,
+    instance,
+)
+
+FULL = STORIES["kv_transfer_bandwidth"]
+ROOM: Figures = {SignalId.LINK_UTILIZATION: derived(0.89), SignalId.KV_ACHIEVED: 35.9e9}
+FAST: Figures = {SignalId.TRANSFER_TTFT_SHARE: 0.19, SignalId.TRANSFER_IN_FLIGHT: 3.9}
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        CALM,
+        changed(FULL, ROOM),
+        changed(FULL, FAST),
+        changed(FULL, {SignalId.TRANSFER_TTFT_SHARE: 0.0, SignalId.TRANSFER_IN_FLIGHT: 0.0}),
+    ],
+    ids=["calm", "slow transfers over a link with room", "capacity configured too low", "nothing in flight"],
+)
+def test_silent(figures: Figures) -> None:
+    """Neither slow transfers alone nor a high utilisation alone is a full link."""
+    found = finding(RULE, figures)
+    assert found.truth is Truth.FALSE
+    assert (found.headline, found.remedies, found.strength) == ("", (), 0.0)
+
+
+def test_silent_where_nothing_is_transferred() -> None:
+    """A unified deployment has no link to judge."""
+    assert findings(RULE, FULL, deployment(instance("u0", Role.UNIFIED))) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {SignalId.KV_ACHIEVED: 1e9},
+        {SignalId.LINK_UTILIZATION: derived(0.5), SignalId.KV_ACHIEVED: 36e9},
+        {SignalId.LINK_UTILIZATION: derived(0.9), SignalId.KV_ACHIEVED: 0.0},
+        {SignalId.TRANSFER_TTFT_SHARE: 0.2, SignalId.TRANSFER_IN_FLIGHT: 0.0},
+        {SignalId.TRANSFER_TTFT_SHARE: 0.0, SignalId.TRANSFER_IN_FLIGHT: 4.0},
+        {SignalId.KV_ACHIEVED: None},
+        {SignalId.TRANSFER_TTFT_SHARE: None},
+    ],
+    ids=["both", "demand", "achieved", "demand at limit", "share at limit", "in flight", "uncounted bytes", "no share"],
+)
+def test_holds(changes: Changes) -> None:
+    """One of two figures for the load and one of two for slow transfers are enough."""
+    assert finding(RULE, changed(FULL, changes)).truth is Truth.TRUE
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        (
+            {SignalId.LINK_UTILIZATION: None, SignalId.LINK_CAPACITY: None},
+            {SignalId.LINK_UTILIZATION},
+        ),
+        (
+            {SignalId.TRANSFER_TTFT_SHARE: None, SignalId.TRANSFER_IN_FLIGHT: None},
+            {SignalId.TRANSFER_TTFT_SHARE, SignalId.TRANSFER_IN_FLIGHT},
+        ),
+    ],
+    ids=["no capacity", "no transfer time"],
+)
+def test_unknown_names_what_is_missing(changes: Changes, missing: set[SignalId]) -> None:
+    """Without a capacity, or without a sign of slow transfers, nobody can tell."""
+    found = finding(RULE, changed(FULL, changes))
+    assert found.truth is Truth.UNKNOWN
+    assert set(found.missing) == missing
+    assert found.decisive is None
+
+
+@pytest.mark.parametrize(
+    ("threshold", "changes", "value"),
+    [
+        ("utilization", {}, 1.6),
+        ("ttft_share", {SignalId.TRANSFER_IN_FLIGHT: 0.0}, 0.9),
+        ("in_flight", {SignalId.TRANSFER_TTFT_SHARE: 0.0}, 15.0),
+    ],
+)
+def test_thresholds_are_configurable(threshold: str, changes: Changes, value: float) -> None:
+    """A stricter configured value silences the rule."""
+    assert finding(RULE, changed(FULL, changes)).truth is Truth.TRUE
+    assert finding(RULE, changed(FULL, changes), thresholds={threshold: value}).truth is Truth.FALSE
+
+
+def test_evidence_and_words() -> None:
+    """Demand, capacity and transfer time stand in the headline; the scope is the link."""
+    found = finding(RULE, FULL)
+    assert found.scope == (ScopeKind.LINK, "prefill->decode")
+    for words in ("60 GB/s", "40 GB/s", "150 %", "38 GB/s get through", "6 s"):
+        assert words in found.headline
+    assert 0.5 < found.strength < 1
+    assert finding(RULE, changed(FULL, {SignalId.LINK_UTILIZATION: derived(3.0)})).strength > found.strength
+    assert "get through" not in finding(RULE, changed(FULL, {SignalId.KV_ACHIEVED: None})).headline
+
+
+@pytest.mark.parametrize(
+    ("changes", "quality"),
+    [
+        ({}, Quality.DERIVED),
+        ({SignalId.LINK_UTILIZATION: 1.5}, Quality.MEASURED),
+        ({SignalId.LINK_UTILIZATION: Figure(1.5, Quality.ASSUMED)}, Quality.ASSUMED),
+        ({SignalId.TRANSFER_TTFT_SHARE: estimated(0.8)}, Quality.ESTIMATED),
+        ({SignalId.TRANSFER_TTFT_SHARE: estimated(0.2)}, Quality.ESTIMATED),
+        ({SignalId.TRANSFER_IN_FLIGHT: estimated(14.0)}, Quality.DERIVED),
+        ({SignalId.TRANSFER_TTFT_SHARE: 0.1, SignalId.TRANSFER_IN_FLIGHT: estimated(14.0)}, Quality.ESTIMATED),
+        ({SignalId.LINK_UTILIZATION: None}, None),
+    ],
+)
+def test_quality_is_that_of_the_decisive_evidence(changes: Changes, quality: Quality | None) -> None:
+    """The load, and whichever figure shows that transfers are slow."""
+    found = finding(RULE, changed(FULL, changes))
+    assert found.truth is Truth.TRUE
+    assert found.decisive is quality
+
+
+def test_remedies_widen_the_link_or_send_less() -> None:
+    """Each has a price, and none of them is more prefill or decode."""
+    remedies = finding(RULE, FULL).remedies
+    assert [r.id for r in remedies] == list(RULE.remedies)
+    assert all(r.cost and r.precondition for r in remedies)
+    assert not {"add_prefill", "add_decode"} & {r.id for r in remedies}

@@ -1,0 +1,115 @@
+"""`kv_transfer_failing`: failures rise, and decode's limit does not explain them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pdscope.diagnosis.rules.kv_transfer_failing import RULE
+from pdscope.model.finding import Truth
+from pdscope.model.signal import Quality, SignalId
+from pdscope.model.topology import Role
+from support.signals import CALM, STORIES, Changes, Figures, changed, deployment, finding, findings, instance, on
+
+FAILING = STORIES["kv_transfer_failing"]
+SLOTS_FULL = on("d0", {SignalId.RUNNING_TO_LIMIT: 1.0, SignalId.ADMISSION_QUEUE: 1.0})
+POOL_FULL = on("d0", {SignalId.KV_FREE_REQUESTS: 0.9, SignalId.ADMISSION_QUEUE: 5.0})
+
+
+@pytest.mark.parametrize(
+    "figures",
+    [
+        CALM,
+        changed(CALM, {SignalId.REQUESTS_PER_SECOND: 0.0}),
+        changed(FAILING, on("p0", {SignalId.FAILURES_PER_SECOND: 0.05})),
+        changed(FAILING, SLOTS_FULL),
+        changed(FAILING, POOL_FULL),
+    ],
+    ids=[
+        "no failure",
+        "nothing ends",
+        "one in a hundred",
+        "deadlines before full slots",
+        "deadlines before a full pool",
+    ],
+)
+def test_silent(figures: Figures) -> None:
+    """A few failures are no bottleneck, and deadlines that a full decode makes fail are decode's fault."""
+    found = finding(RULE, figures, about="p0")
+    assert found.truth is Truth.FALSE
+    assert (found.culprits, found.remedies) == ((), ())
+
+
+def test_silent_where_nothing_is_transferred() -> None:
+    """A unified deployment has no transfer that could fail."""
+    assert findings(RULE, FAILING, deployment(instance("p0", Role.UNIFIED))) == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {("p0", SignalId.FAILURES_PER_SECOND): 0.051},
+        {("d0", SignalId.RUNNING_TO_LIMIT): 1.2},
+        {("d0", SignalId.KV_FREE_REQUESTS): 0.0},
+        {("d0", SignalId.ADMISSION_QUEUE): 50.0, ("d0", SignalId.KV_FREE_REQUESTS): 1.0},
+        {SignalId.REQUESTS_PER_SECOND: 0.0},
+        {SignalId.REQUESTS_PER_SECOND: None},
+        {("d0", SignalId.RUNNING_TO_LIMIT): None, ("d0", SignalId.KV_FREE_REQUESTS): None},
+        {("d0", SignalId.ADMISSION_QUEUE): None, ("d0", SignalId.RUNNING_TO_LIMIT): 1.2},
+    ],
+    ids=[
+        "plain",
+        "just enough",
+        "full batch, nobody waits",
+        "full pool, nobody waits",
+        "queue, nothing full",
+        "nothing finishes",
+        "finishes unknown",
+        "limits unknown",
+        "queue unknown",
+    ],
+)
+def test_holds(changes: Changes) -> None:
+    """What would excuse the failures has to be seen: unknown limits do not."""
+    assert finding(RULE, changed(FAILING, changes), about="p0").truth is Truth.TRUE
+
+
+def test_one_decode_at_its_limit_excuses() -> None:
+    """Any decode instance may be the one before which the requests ran out of time."""
+    both = deployment(*(instance(n, r) for n, r in (("p0", Role.PREFILL), ("d0", Role.DECODE), ("d1", Role.DECODE))))
+    assert finding(RULE, FAILING, both, about="p0").truth is Truth.TRUE
+    second = on("d1", {SignalId.RUNNING_TO_LIMIT: 1.1, SignalId.ADMISSION_QUEUE: 9.0})
+    assert finding(RULE, changed(FAILING, second), both, about="p0").truth is Truth.FALSE
+
+
+def test_instances_are_judged_apart() -> None:
+    """The culprit is the one that counts failures, on either side."""
+    by_name = {f.scope.name: f.truth for f in findings(RULE, FAILING)}
+    assert by_name == {"p0": Truth.TRUE, "d0": Truth.FALSE}
+    other = changed(CALM, on("d0", {SignalId.FAILURES_PER_SECOND: 2.0}))
+    assert finding(RULE, other, about="d0").culprits == ("d0",)
+
+
+def test_unknown_names_what_is_missing() -> None:
+    """No failure counter, no answer."""
+    found = finding(RULE, changed(FAILING, {("p0", SignalId.FAILURES_PER_SECOND): None}), about="p0")
+    assert found.truth is Truth.UNKNOWN
+    assert SignalId.FAILURES_PER_SECOND in found.missing
+
+
+def test_threshold_is_configurable() -> None:
+    """The share of failures among all that ends."""
+    assert finding(RULE, FAILING, about="p0", thresholds={"share": 1 / 6}).truth is Truth.TRUE
+    assert finding(RULE, FAILING, about="p0", thresholds={"share": 0.17}).truth is Truth.FALSE
+
+
+def test_evidence_and_words() -> None:
+    """The rate of failures beside the rate of finishes; counters are measured."""
+    found = finding(RULE, FAILING, about="p0")
+    assert "p0: 1/s beside 5 requests/s" in found.headline
+    assert found.decisive is Quality.MEASURED
+    assert found.strength == pytest.approx(0.2)
+    for served in (0.0, 0.9):
+        assert finding(RULE, changed(FAILING, {SignalId.REQUESTS_PER_SECOND: served}), about="p0").strength == 1.0
+    assert [r.id for r in found.remedies] == list(RULE.remedies)
+    assert all(r.cost and r.precondition for r in found.remedies)

@@ -1,0 +1,180 @@
+"""Words and confidence: what a person reads first."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pdscope.diagnosis.answer import confidence_of, next_steps, summarise
+from pdscope.diagnosis.base import Case
+from pdscope.model.finding import Confidence, Evidence, Finding, Op, Phase, Truth, Verdict
+from pdscope.model.signal import Quality, Scope, ScopeKind, SignalId
+from pdscope.model.topology import EngineProfile, Role, Slo
+from support.signals import ENGINE, STORIES, Figures, changed, deployment, instance, signal_set, verdict_of
+
+WHERE = Scope(ScopeKind.DEPLOYMENT, "pd")
+BUSY: Figures = {SignalId.REQUESTS_FINISHED: 300.0, SignalId.TTFT_P50: 7.0}
+
+
+def case_of(figures: Figures = BUSY, slo: Slo | None = None) -> Case:
+    return Case(deployment() if slo is None else deployment(slo=slo), signal_set(figures))
+
+
+def held(quality: Quality | None = Quality.MEASURED, **fields: object) -> Finding:
+    found = Finding(
+        "prefill_queue", WHERE, Truth.TRUE, Verdict.PREFILL_QUEUE, headline="31 requests wait on p0", decisive=quality
+    )
+    return replace(found, **fields)
+
+
+@pytest.mark.parametrize(
+    ("quality", "confidence"),
+    [
+        (Quality.MEASURED, Confidence.HIGH),
+        (Quality.DERIVED, Confidence.MEDIUM),
+        (Quality.ESTIMATED, Confidence.MEDIUM),
+        (Quality.ASSUMED, Confidence.MEDIUM),
+        (None, Confidence.LOW),
+    ],
+)
+def test_confidence_is_that_of_the_decisive_evidence(quality: Quality | None, confidence: Confidence) -> None:
+    """High only when measured, low when something decisive is missing; the strongest finding counts."""
+    assert confidence_of(Verdict.PREFILL_QUEUE, [held(quality), held()], case_of()) is confidence
+
+
+@pytest.mark.parametrize(
+    ("finished", "confidence"), [(20.0, Confidence.HIGH), (19.0, Confidence.MEDIUM), (None, Confidence.MEDIUM)]
+)
+def test_few_requests_lower_it(finished: float | None, confidence: Confidence) -> None:
+    """Quantiles of a handful of requests are guesses; counting them for `idle` is not."""
+    case = case_of(changed({}, {SignalId.REQUESTS_FINISHED: finished}))
+    assert confidence_of(Verdict.PREFILL_QUEUE, [held()], case) is confidence
+    assert confidence_of(Verdict.IDLE, [held()], case) is Confidence.HIGH
+
+
+@pytest.mark.parametrize("verdict", [Verdict.INSUFFICIENT_DATA, Verdict.UNDETERMINED])
+def test_not_knowing_is_never_sure(verdict: Verdict) -> None:
+    """Whatever the quality of what is known."""
+    assert confidence_of(verdict, [held()], case_of()) is Confidence.LOW
+
+
+def test_nothing_that_holds_is_low() -> None:
+    """No finding, no confidence."""
+    assert confidence_of(Verdict.HEALTHY, [], case_of()) is Confidence.LOW
+
+
+@pytest.mark.parametrize(
+    ("slo", "confidence"),
+    [
+        (Slo(ttft_p50_seconds=2.0, itl_p50_seconds=0.05), Confidence.HIGH),
+        (Slo(ttft_p99_seconds=2.0, itl_p95_seconds=0.05), Confidence.HIGH),
+        (Slo(ttft_p50_seconds=2.0, ttft_p95_seconds=3.0), Confidence.LOW),
+        (Slo(itl_p50_seconds=0.05), Confidence.LOW),
+        (Slo(), Confidence.LOW),
+    ],
+)
+def test_healthy_needs_objectives_for_both(slo: Slo, confidence: Confidence) -> None:
+    """Of any percentile; for other verdicts it does not matter."""
+    assert confidence_of(Verdict.HEALTHY, [held()], case_of(slo=slo)) is confidence
+    assert confidence_of(Verdict.PREFILL_QUEUE, [held()], case_of(slo=slo)) is Confidence.HIGH
+
+
+@pytest.mark.parametrize(
+    ("phase", "verdict", "clause"),
+    [
+        (Phase.PREFILL, Verdict.PREFILL_QUEUE, ""),
+        (Phase.PREFILL, Verdict.HEALTHY, ""),
+        (Phase.PREFILL, Verdict.DECODE_ADMISSION, "; TTFT p50 7 s is over because requests wait for this"),
+        (Phase.PREFILL, Verdict.KV_TRANSFER_BANDWIDTH, "; TTFT p50 7 s is over because requests wait for this"),
+        (Phase.DECODE_STEADY_STATE, Verdict.DECODE_HBM_BANDWIDTH, ""),
+        (Phase.DECODE_STEADY_STATE, Verdict.DECODE_KV_CAPACITY, ""),
+        (
+            Phase.DECODE_STEADY_STATE,
+            Verdict.HOST_BOUND,
+            "; ITL is over although decode itself is not what holds it back",
+        ),
+        (Phase.DECODE_STEADY_STATE, Verdict.UNDETERMINED, ""),
+        (Phase.BOTH_OVER_SLO, Verdict.DECODE_ADMISSION, ""),
+        (Phase.WITHIN_SLO, Verdict.DECODE_ADMISSION, ""),
+        (Phase.UNKNOWN, Verdict.DECODE_ADMISSION, ""),
+    ],
+)
+def test_summary_says_why_phase_and_stage_disagree(phase: Phase, verdict: Verdict, clause: str) -> None:
+    """In a clause, and only where they do."""
+    text = summarise(case_of(), phase, verdict, [held()], [])
+    assert text.startswith("31 requests wait on p0")
+    assert text.endswith(".")
+    assert (clause in text) if clause else (text == "31 requests wait on p0.")
+
+
+def test_summary_is_a_sentence() -> None:
+    """It begins with a capital and counts the other places."""
+    many = [held(headline="the KV pool of d0 is full"), held(), held()]
+    text = summarise(case_of(), Phase.UNKNOWN, Verdict.DECODE_KV_CAPACITY, many, many)
+    assert text == "The KV pool of d0 is full; the same on 2 more."
+
+
+def test_unknown_latency_is_left_out_of_the_clause() -> None:
+    """No figure rather than a wrong one."""
+    text = summarise(case_of({}), Phase.PREFILL, Verdict.DECODE_ADMISSION, [held()], [])
+    assert "; TTFT is over because" in text
+
+
+@pytest.mark.parametrize(
+    ("figures", "count"), [(BUSY, "300 requests finished"), ({}, "0 requests are known to have finished")]
+)
+def test_summary_of_nothing_names_what_is_missing(figures: Figures, count: str) -> None:
+    """The first four signals that undecided rules lack, each once; those of rules that said no do not matter."""
+    missing = (SignalId.ITL_P50, SignalId.KV_USAGE, SignalId.RUNNING, SignalId.QUEUED, SignalId.SCRAPES)
+    findings = [
+        held(truth=Truth.FALSE, missing=(SignalId.TTFT_P99,)),
+        held(truth=Truth.UNKNOWN, missing=(SignalId.TTFT_P50, SignalId.ITL_P50)),
+        held(truth=Truth.UNKNOWN, missing=missing),
+    ]
+    text = summarise(case_of(figures), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], findings)
+    assert text == (
+        f"Cannot tell: {count} in the window, and these signals are missing: "
+        "ttft_p50_seconds, itl_p50_seconds, kv_usage_ratio, running_requests."
+    )
+    assert "missing: a latency." in summarise(case_of(), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], [])
+
+
+def evidence(signal: SignalId) -> Evidence:
+    return Evidence(signal, WHERE, 1.0, signal.unit, Op.GE, 0.5, Truth.TRUE, "test", Quality.MEASURED, 0.0)
+
+
+def test_next_steps_begin_with_the_page_and_the_query() -> None:
+    """Only figures that `/metrics` exports can be asked for, and only the two foremost."""
+    signals = (SignalId.PREFILL_QUEUE, SignalId.KV_DEMAND, SignalId.TTFT_P50, SignalId.ITL_P50)
+    found = held(evidence=tuple(map(evidence, signals)))
+    assert next_steps(case_of(), Verdict.PREFILL_QUEUE, [found], [found]) == (
+        "pdscope explain prefill_queue",
+        'pdscope_deployment_kv_transfer_demand_bytes_per_second{deployment="pd"}',
+        'pdscope_deployment_ttft_p50_seconds{deployment="pd"}',
+    )
+
+
+def test_next_steps_name_the_switch_for_a_missing_signal() -> None:
+    """Once for each engine that has one, also for rules that could not decide; not for those that said no."""
+    other = EngineProfile("other", enable={"max_running_requests": "--show-limit", "queued_requests": "--show-queue"})
+    of = deployment(
+        instance("p0", Role.PREFILL), instance("d0", Role.DECODE), instance("d1", Role.DECODE, profile=other)
+    )
+    case = Case(of, signal_set(BUSY))
+    lacking = held(truth=Truth.UNKNOWN, missing=(SignalId.MAX_RUNNING, SignalId.KV_USAGE))
+    refused = held(truth=Truth.FALSE, missing=(SignalId.QUEUED,))
+    assert next_steps(case, Verdict.HEALTHY, [], [lacking, lacking, refused]) == (
+        "pdscope explain healthy",
+        f"to know max_running_requests on engine: {ENGINE.enable['max_running_requests']}",
+        "to know max_running_requests on other: --show-limit",
+    )
+
+
+@pytest.mark.parametrize("verdict", STORIES)
+def test_every_answer_has_numbers_and_a_next_step(verdict: str) -> None:
+    """Whatever the verdict."""
+    diagnosis = verdict_of(STORIES[verdict]).diagnosis
+    assert any(c.isdigit() for c in diagnosis.summary)
+    assert "unknown" not in diagnosis.summary
+    assert diagnosis.next_steps[0] == f"pdscope explain {verdict}"

@@ -1,0 +1,54 @@
+"""The catalogue of remedies: each has its price, and settings are the engine's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from pdscope.diagnosis.engine import discover
+from pdscope.diagnosis.remedies import CATALOGUE, adds_instances, remedies_for
+from pdscope.model.topology import EngineProfile
+from pdscope.runtime.plugins import load_plugins
+from support.signals import ENGINE
+
+
+@pytest.mark.parametrize("name", CATALOGUE)
+def test_each_has_action_cost_and_precondition(name: str) -> None:
+    """Nothing is free, and nothing always helps."""
+    (remedy,) = remedies_for([name], None)
+    assert remedy.id == name
+    for text in (remedy.action, remedy.cost, remedy.precondition):
+        assert len(text.split()) > 2
+        assert text[0].isupper()
+        assert not text.endswith(".")
+
+
+def test_each_is_proposed_by_a_rule() -> None:
+    """An entry that nobody proposes would be tested by nobody."""
+    assert set(CATALOGUE) == {remedy for rule in discover() for remedy in rule.remedies}
+
+
+def test_setting_comes_from_the_engine_at_fault() -> None:
+    """Without an engine, or where the engine has no such setting, there is none."""
+    both = remedies_for(["raise_running_limit", "add_decode"], ENGINE)
+    assert [r.setting for r in both] == ["--max-running", None]
+    assert [r.setting for r in remedies_for(["raise_running_limit"], None)] == [None]
+    assert [r.setting for r in remedies_for(["raise_running_limit"], EngineProfile("bare"))] == [None]
+
+
+def test_unknown_id_is_a_mistake() -> None:
+    """It does not pass silently."""
+    with pytest.raises(KeyError, match="no_such_remedy"):
+        remedies_for(["no_such_remedy"], None)
+
+
+def test_what_adds_instances() -> None:
+    """These two are withheld while the link is full."""
+    adding = {name for name in CATALOGUE if adds_instances(remedies_for([name], None)[0])}
+    assert adding == {"add_prefill", "add_decode"}
+
+
+def test_engines_spell_settings_of_known_remedies_only() -> None:
+    """A setting under a misspelt id would never be shown."""
+    for adapter in load_plugins().engines:
+        if adapter.profile is not None:
+            assert set(adapter.profile.settings) <= set(CATALOGUE), adapter.name
