@@ -1,0 +1,1 @@
+"""Keeps what was scraped for as long as somebody may ask for it."""

@@ -1,0 +1,1 @@
+"""From a report to bytes. No I/O."""

@@ -1,0 +1,55 @@
+"""Everything that is found by discovery: adapters and rules."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pdscope.config import Config, check_names
+from pdscope.diagnosis.base import Rule
+from pdscope.diagnosis.engine import discover as discover_rules
+from pdscope.model.topology import EngineProfile
+from pdscope.sources import devices as devices_package
+from pdscope.sources import engines as engines_package
+from pdscope.sources.adapter import Adapter, discover
+
+ENGINES = ("sglang", "vllm", "dynamo", "llm_d", "smg", "sglang_router", "vllm_router")
+"""Names that a configuration may use. One without an adapter in this version is read by whoever recognises its page."""
+DEVICE_SOURCES = ("dcgm", "nvml", "npu", "amd", "intel", "node", "nixl", "pdscope")
+"""Likewise for device sources; what has no adapter yet is reported as unreadable and judged as absent."""
+ENGINE_ALIASES = {"sglang_router": "smg"}
+
+
+@dataclass(frozen=True, slots=True)
+class Plugins:
+    """Everything that was found by discovery."""
+
+    engines: tuple[Adapter, ...]
+    devices: tuple[Adapter, ...]
+    rules: tuple[Rule, ...]
+
+    def profile(self, engine: str) -> EngineProfile:
+        """The profile of an engine; an unknown one has a name and no properties."""
+        name = ENGINE_ALIASES.get(engine, engine)
+        for adapter in self.engines:
+            if adapter.profile is not None and adapter.profile.name == name:
+                return adapter.profile
+        return EngineProfile(name=engine)
+
+
+def load_plugins() -> Plugins:
+    """Discover adapters and rules."""
+    return Plugins(discover(engines_package), discover(devices_package), discover_rules())
+
+
+def check(config: Config, plugins: Plugins) -> None:
+    """Names that only the plugins know: engines, device sources, thresholds.
+
+    Raises:
+        ConfigError: with the path of each wrong name.
+    """
+    check_names(
+        config,
+        engines=ENGINES,
+        device_sources=DEVICE_SOURCES,
+        thresholds={rule.id: [t.name for t in rule.thresholds] for rule in plugins.rules},
+    )

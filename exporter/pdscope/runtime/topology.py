@@ -1,0 +1,59 @@
+"""From the configuration and from what the pages state to the deployment that is judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from pdscope.config import DeploymentConfig, InstanceConfig
+from pdscope.model.metric import Fact
+from pdscope.model.topology import Deployment, Instance, Role
+from pdscope.model.window import Window
+from pdscope.runtime.plugins import Plugins
+from pdscope.sources.reader import role_of
+
+
+def build_deployment(config: DeploymentConfig, windows: Mapping[str, Sequence[Window]], plugins: Plugins) -> Deployment:
+    """The deployment as configured, completed with what the pages state: role, engine, model."""
+    model = config.model.to_model()
+    if not model.name:
+        names = {w.facts[Fact.MODEL] for ws in windows.values() for w in ws if Fact.MODEL in w.facts}
+        model = replace(model, name=names.pop() if len(names) == 1 else "")
+    return Deployment(
+        name=config.name,
+        model=model,
+        instances=tuple(_instance(i, windows.get(i.name, ()), plugins) for i in config.instances),
+        slo=config.slo.to_model(),
+        interconnect=config.interconnect.to_model() if config.interconnect is not None else None,
+        routing=config.routing,
+        labels=dict(config.labels),
+        thresholds={
+            f"{rule}.{name}": value for rule, names in config.thresholds.items() for name, value in names.items()
+        },
+    )
+
+
+def _instance(config: InstanceConfig, windows: Sequence[Window], plugins: Plugins) -> Instance:
+    by_name = {a.name: a for a in plugins.engines}
+    read_by = [by_name[w.source] for w in windows if w.source in by_name]
+    profiles = [a.profile for a in read_by if a.profile is not None]
+    engine = config.engine or (profiles[0].name if profiles else "")
+    role = config.role
+    for window in windows:
+        role = role or role_of(window.facts, plugins.engines)
+    if role is None:
+        role = Role.ROUTER if any(a.router for a in read_by) else Role.UNIFIED
+    return Instance(
+        name=config.name,
+        role=role,
+        engine=engine,
+        url=str(config.url),
+        profile=plugins.profile(engine),
+        tp=config.tp or 1,
+        pp=config.pp or 1,
+        dp=config.dp or 1,
+        max_running=config.max_running,
+        page_tokens=config.page_size,
+        max_batched_tokens=config.max_batched_tokens,
+        hardware=config.hardware.name if config.hardware is not None else None,
+    )

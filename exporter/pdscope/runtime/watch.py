@@ -1,0 +1,149 @@
+"""Targets of a configuration with what was scraped of them, and the diagnosis over it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from pdscope.analysis.signals import compute_signals
+from pdscope.collect.store import Store, Stream
+from pdscope.config import Config, DeploymentConfig
+from pdscope.diagnosis.engine import RuleFailure, judge
+from pdscope.model.metric import Fact
+from pdscope.model.report import DeploymentReport, InstanceState, Report, TargetState
+from pdscope.model.scrape import FailureReason, Scrape
+from pdscope.model.window import Window
+from pdscope.runtime.plugins import ENGINE_ALIASES, Plugins
+from pdscope.runtime.topology import build_deployment
+from pdscope.sources.bundle import PageKind
+from pdscope.sources.reader import PageReader, TargetReader
+
+_LOADS = "sglang_loads"
+
+
+class Watch:
+    """Targets of a configuration with what was scraped of them, and the diagnosis over it.
+
+    It does no I/O and has no clock: scrapes come in, reports go out. A bundle feeds it files, the daemon HTTP answers.
+    """
+
+    def __init__(self, config: Config, plugins: Plugins, *, retention_seconds: float | None = None) -> None:
+        self.config = config
+        self.plugins = plugins
+        self._engine_reader = PageReader(plugins.engines)
+        self._device_reader = PageReader(plugins.devices)
+        self._readers: dict[Stream, TargetReader] = {}
+        self._store = Store(retention_seconds or config.window_seconds * 4 + 120)
+        self._failures: dict[Stream, dict[FailureReason, int]] = {}
+        self._last_success: dict[Stream, float] = {}
+        self._rule_failures: dict[str, int] = {rule.id: 0 for rule in plugins.rules}
+        self.rule_errors: list[RuleFailure] = []
+        for deployment in config.deployments:
+            self._add_targets(deployment)
+
+    def _add_targets(self, deployment: DeploymentConfig) -> None:
+        for instance in deployment.instances:
+            engine = ENGINE_ALIASES.get(instance.engine or "", instance.engine)
+            stream = Stream(instance.name, PageKind.METRICS, instance.name)
+            adapters = self._engine_reader.candidates(engine=engine, role=instance.role)
+            self._readers[stream] = TargetReader(instance.name, self._engine_reader, adapters)
+            loads = self._engine_reader.json_adapter(_LOADS)
+            if loads is not None and engine in ("sglang", None):
+                key = Stream(instance.name, PageKind.LOADS, instance.name)
+                self._readers[key] = TargetReader(instance.name, self._engine_reader, (loads,))
+        for device in deployment.devices:
+            adapters = tuple(a for a in self.plugins.devices if a.name == device.source)
+            for served in device.served:
+                stream = Stream(device.name, PageKind.METRICS, served.instance)
+                self._readers[stream] = TargetReader(device.name, self._device_reader, adapters, dict(served.select))
+
+    def feed(self, target: str, kind: PageKind, body: bytes, at: float, duration_seconds: float = 0.0) -> list[Scrape]:
+        """Take in one page of a target; a device page is read once for each instance that it serves."""
+        scrapes = []
+        for stream, reader in self._readers.items():
+            if stream.target == target and stream.kind == kind:
+                scrape = reader.read(body, at, duration_seconds)
+                self._keep(stream, scrape)
+                scrapes.append(scrape)
+        return scrapes
+
+    def fail(self, target: str, kind: PageKind, at: float, reason: FailureReason, detail: str) -> None:
+        """Take in a scrape that failed."""
+        for stream in self._readers:
+            if stream.target == target and stream.kind == kind:
+                self._keep(stream, Scrape(target, str(kind), at, reason=reason, detail=detail))
+
+    def _keep(self, stream: Stream, scrape: Scrape) -> None:
+        self._store.add(stream, scrape)
+        if scrape.ok:
+            self._last_success[stream] = scrape.at
+        elif scrape.reason is not None:
+            counts = self._failures.setdefault(stream, {})
+            counts[scrape.reason] = counts.get(scrape.reason, 0) + 1
+
+    def report(self, now: float, *, max_age_seconds: float | None = None) -> Report:
+        """The diagnosis of every deployment at `now` (unix seconds), over the configured window."""
+        started = time.perf_counter()
+        self.rule_errors = []
+        seconds = self.config.window_seconds
+        age = max_age_seconds if max_age_seconds is not None else seconds
+        reports = tuple(self._deployment(d, now, seconds, age) for d in self.config.deployments)
+        return Report(
+            generated_at=now,
+            window_seconds=seconds,
+            deployments=reports,
+            targets=tuple(self._target_states()),
+            duration_seconds=time.perf_counter() - started,
+            rule_failures=dict(self._rule_failures),
+        )
+
+    def _deployment(self, config: DeploymentConfig, now: float, seconds: float, age: float) -> DeploymentReport:
+        windows = {i.name: self._windows(i.name, now, seconds) for i in config.instances}
+        deployment = build_deployment(config, windows, self.plugins)
+        devices: dict[str, list[Window]] = {}
+        for device in config.devices:
+            for served in device.served:
+                window = self._store.window(Stream(device.name, PageKind.METRICS, served.instance), now, seconds)
+                if window is not None:
+                    devices.setdefault(served.instance, []).append(window)
+        signals = compute_signals(deployment, windows, devices, now, age)
+        judgement = judge(deployment, signals, self.plugins.rules, at=now, window_seconds=seconds)
+        self.rule_errors += judgement.failures
+        for failure in judgement.failures:
+            self._rule_failures[failure.rule] += 1
+        states = {i.name: self._state(i.name, windows[i.name], now, age) for i in config.instances}
+        return DeploymentReport(deployment, judgement.diagnosis, signals, states)
+
+    def _windows(self, name: str, now: float, seconds: float) -> list[Window]:
+        """Windows of an instance; `/v1/loads` first, since it stays fresh where the gauges freeze."""
+        kinds = (PageKind.LOADS, PageKind.METRICS)
+        found = [self._store.window(Stream(name, kind, name), now, seconds) for kind in kinds]
+        return [window for window in found if window is not None]
+
+    def _state(self, name: str, windows: Sequence[Window], now: float, age: float) -> InstanceState:
+        newest = self._store.newest(Stream(name, PageKind.METRICS, name))
+        facts: dict[Fact, str] = {}
+        for window in reversed(windows):
+            facts.update(window.facts)
+        up = None if newest is None else newest.ok and now - newest.at <= age
+        return InstanceState(name, up, facts.get(Fact.ENGINE_VERSION), facts.get(Fact.MODEL))
+
+    def _target_states(self) -> list[TargetState]:
+        states = []
+        for deployment in self.config.deployments:
+            names = {*(i.name for i in deployment.instances), *(d.name for d in deployment.devices)}
+            for stream in self._readers:
+                newest = self._store.newest(stream)
+                if stream.target in names and newest is not None:
+                    states.append(
+                        TargetState(
+                            deployment=deployment.name,
+                            target=stream.target,
+                            source=str(stream.kind) if stream.kind != PageKind.METRICS else newest.source,
+                            up=newest.ok,
+                            duration_seconds=newest.duration_seconds,
+                            last_success=self._last_success.get(stream),
+                            failures=dict(self._failures.get(stream, {})),
+                        )
+                    )
+        return states
