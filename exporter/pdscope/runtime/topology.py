@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from pdscope.config import DeploymentConfig, InstanceConfig
+from pdscope.config import Config, DeploymentConfig, InstanceConfig
+from pdscope.errors import ConfigError
 from pdscope.model.metric import Fact
-from pdscope.model.topology import Deployment, Instance, Role
+from pdscope.model.topology import Deployment, Instance, KvShape, Role
 from pdscope.model.window import Window
 from pdscope.runtime.plugins import Plugins
+from pdscope.sources.hf_config import read_hf_config
 from pdscope.sources.reader import role_of
 
 
-def build_deployment(config: DeploymentConfig, windows: Mapping[str, Sequence[Window]], plugins: Plugins) -> Deployment:
+def build_deployment(
+    config: DeploymentConfig, windows: Mapping[str, Sequence[Window]], plugins: Plugins, file_kv: KvShape | None = None
+) -> Deployment:
     """The deployment as configured, completed with what the pages state: role, engine, model."""
-    model = config.model.to_model()
+    model = replace(config.model.to_model(), file_kv=file_kv)
     if not model.name:
         names = {w.facts[Fact.MODEL] for ws in windows.values() for w in ws if Fact.MODEL in w.facts}
         model = replace(model, name=names.pop() if len(names) == 1 else "")
@@ -57,3 +62,22 @@ def _instance(config: InstanceConfig, windows: Sequence[Window], plugins: Plugin
         max_batched_tokens=config.max_batched_tokens,
         hardware=config.hardware.name if config.hardware is not None else None,
     )
+
+
+def read_shapes(config: Config) -> dict[str, KvShape]:
+    """KV shapes from the `config.json` files that deployments name, by deployment name.
+
+    A file is read even where `kv` is written too: a wrong path is a mistake to be told.
+
+    Raises:
+        ConfigError: the file cannot be read, or its architecture is not known; names the deployment.
+    """
+    shapes: dict[str, KvShape] = {}
+    for index, deployment in enumerate(config.deployments):
+        path = deployment.model.hf_config
+        if path is not None:
+            try:
+                shapes[deployment.name] = read_hf_config(Path(path)).kv
+            except ConfigError as error:
+                raise ConfigError(f"deployments[{index}].model.hf_config", str(error)) from error
+    return shapes

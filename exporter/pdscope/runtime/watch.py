@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pdscope.analysis.signals import compute_signals
 from pdscope.collect.store import Store, Stream
@@ -12,6 +12,7 @@ from pdscope.diagnosis.engine import RuleFailure, judge
 from pdscope.model.metric import Fact
 from pdscope.model.report import DeploymentReport, InstanceState, Report, TargetState
 from pdscope.model.scrape import FailureReason, Scrape
+from pdscope.model.topology import KvShape
 from pdscope.model.window import Window
 from pdscope.runtime.plugins import ENGINE_ALIASES, Plugins
 from pdscope.runtime.topology import build_deployment
@@ -27,8 +28,24 @@ class Watch:
     It does no I/O and has no clock: scrapes come in, reports go out. A bundle feeds it files, the daemon HTTP answers.
     """
 
-    def __init__(self, config: Config, plugins: Plugins, *, retention_seconds: float | None = None) -> None:
+    def __init__(
+        self,
+        config: Config,
+        plugins: Plugins,
+        *,
+        shapes: Mapping[str, KvShape] | None = None,
+        retention_seconds: float | None = None,
+    ) -> None:
+        """Set up readers for every target.
+
+        Args:
+            config: checked.
+            plugins: adapters and rules.
+            shapes: KV shapes from the `config.json` files of deployments, by deployment name.
+            retention_seconds: how long scrapes are kept; None: some windows.
+        """
         self.config = config
+        self._shapes = shapes or {}
         self.plugins = plugins
         self._engine_reader = PageReader(plugins.engines)
         self._device_reader = PageReader(plugins.devices)
@@ -57,7 +74,9 @@ class Watch:
                 stream = Stream(device.name, PageKind.METRICS, served.instance)
                 self._readers[stream] = TargetReader(device.name, self._device_reader, adapters, dict(served.select))
 
-    def feed(self, target: str, kind: PageKind, body: bytes, at: float, duration_seconds: float = 0.0) -> list[Scrape]:
+    def feed(
+        self, target: str, kind: PageKind, body: bytes, at: float, duration_seconds: float | None = None
+    ) -> list[Scrape]:
         """Take in one page of a target; a device page is read once for each instance that it serves."""
         scrapes = []
         for stream, reader in self._readers.items():
@@ -99,7 +118,7 @@ class Watch:
 
     def _deployment(self, config: DeploymentConfig, now: float, seconds: float, age: float) -> DeploymentReport:
         windows = {i.name: self._windows(i.name, now, seconds) for i in config.instances}
-        deployment = build_deployment(config, windows, self.plugins)
+        deployment = build_deployment(config, windows, self.plugins, self._shapes.get(config.name))
         devices: dict[str, list[Window]] = {}
         for device in config.devices:
             for served in device.served:

@@ -62,8 +62,9 @@ class Fields:
     def count(self, key: str) -> int | None:
         """A whole number from 1, or None."""
         value = self.get(key)
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if value is not None and not (whole and 1 <= value <= _LARGEST):
+        if value is None:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= _LARGEST:
             raise self.refusal(key, f"must be a whole number from 1 to {_LARGEST:,}, not {shown(value)}")
         return value
 

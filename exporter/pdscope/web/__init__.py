@@ -1,0 +1,1 @@
+"""HTTP: serves what was rendered. It knows nothing of how that came about."""
