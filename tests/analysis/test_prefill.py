@@ -13,7 +13,7 @@ from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Signal, SignalId, SignalSet, instance_scope
 from pdscope.model.topology import Deployment, Role
 from pdscope.model.window import Window
-from support.windows import INF, deployment, histogram, instance, observed, ramp, rising, window
+from support.windows import INF, NOW, deployment, histogram, instance, observed, ramp, rising, window
 
 SECONDS = (0.01, 0.1, 1.0, 10.0, INF)
 PAIR = deployment()
@@ -41,7 +41,10 @@ def test_the_queue_is_what_stands() -> None:
     found = signals(PAIR, {"p0": window({Metric.WAITING_CAPACITY: ramp(2.0, 1.0), Metric.WAITING: 99.0})})
     queue = known(found, SignalId.PREFILL_QUEUE)
     assert (queue.value, queue.quality, queue.samples) == (13.0, Quality.MEASURED, 13)
-    assert known(found, SignalId.PREFILL_QUEUE_GROWTH).value == pytest.approx(0.4)
+    growth = known(found, SignalId.PREFILL_QUEUE_GROWTH)
+    assert growth.value == pytest.approx(0.4)
+    assert growth.quality is Quality.MEASURED
+    assert "mean 13, newest 25" in queue.source
 
 
 def test_an_engine_that_does_not_say_why_requests_wait() -> None:
@@ -57,6 +60,13 @@ def test_a_routers_count_stands_in(pending: float, queue: float) -> None:
         one = known(found, SignalId.PREFILL_QUEUE, name)
         assert (one.value, one.quality) == (queue, Quality.ESTIMATED)
     assert found.get(SignalId.PREFILL_QUEUE_GROWTH, instance_scope("p0")) is None
+
+
+def test_a_burst_at_the_router_is_not_a_queue() -> None:
+    """What stood there in the newer half; as old as its page."""
+    burst = window({Metric.PREFILL_PENDING: [50.0] * 9 + [4.0] * 4}, end=NOW - 6)
+    one = known(signals(TWO, {"r0": burst}), SignalId.PREFILL_QUEUE, "p0")
+    assert (one.value, one.age_seconds) == (1.0, 6.0)
 
 
 def test_the_engines_own_queue_wins() -> None:
@@ -103,7 +113,7 @@ def test_the_wait_by_littles_law(metric: Metric) -> None:
     )
     wait = known(found, SignalId.PREFILL_WAIT)
     assert wait.value == pytest.approx(6.0)
-    assert wait.quality is Quality.ESTIMATED
+    assert (wait.quality, wait.samples) == (Quality.ESTIMATED, 0)
     share = known(found, SignalId.PREFILL_WAIT_TTFT_SHARE)
     assert (share.value, share.quality) == (1.0, Quality.ESTIMATED)
     assert found.get(SignalId.PREFILL_WAIT_TO_SERVICE, instance_scope("p0")) is None
@@ -115,8 +125,16 @@ def test_nothing_leaves_no_wait() -> None:
     assert found.get(SignalId.PREFILL_WAIT, instance_scope("p0")) is None
 
 
+def test_an_unknown_wait_is_no_share() -> None:
+    """Of whatever TTFT."""
+    found = signals(PAIR, {"p0": window(), "d0": window(histograms={Metric.TTFT: histogram(SECONDS, [4.0] * 4)})})
+    assert found.get(SignalId.PREFILL_WAIT_TTFT_SHARE, instance_scope("p0")) is None
+
+
 def test_busy_share() -> None:
     """Seconds of prefill batches a second; of a unified instance too."""
     of = deployment(instance("u0", Role.UNIFIED))
     found = signals(of, {"u0": window({Metric.PREFILL_BUSY: rising(0.85)})})
-    assert known(found, SignalId.PREFILL_BUSY, "u0").value == pytest.approx(0.85)
+    busy = known(found, SignalId.PREFILL_BUSY, "u0")
+    assert busy.value == pytest.approx(0.85)
+    assert busy.quality is Quality.MEASURED

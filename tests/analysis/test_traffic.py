@@ -40,6 +40,7 @@ def test_prefill_and_decode_count_the_same_request_once() -> None:
         },
     )
     assert known(found, SignalId.REQUESTS_PER_SECOND).value == 5.0
+    assert known(found, SignalId.REQUESTS_PER_SECOND).quality is Quality.MEASURED
     assert known(found, SignalId.REQUESTS_FINISHED).value == 300.0
     assert known(found, SignalId.GENERATION_TOKENS_PER_SECOND).value == 900.0
     assert known(found, SignalId.GENERATION_TOKENS_PER_SECOND).quality is Quality.MEASURED
@@ -133,6 +134,13 @@ def test_a_transfer_queue_that_drains() -> None:
         assert known(found, SignalId.ARRIVALS_PER_SECOND).value == pytest.approx(expected)
 
 
+def test_a_transfer_queue_that_was_seen_once_has_not_grown() -> None:
+    """As far as anybody knows."""
+    queue = [NAN] * 12 + [40.0]
+    found = signals(PAIR, {"p0": window({Metric.REQUESTS_FINISHED: rising(5.0), Metric.PREFILL_TRANSFER_QUEUE: queue})})
+    assert known(found, SignalId.ARRIVALS_PER_SECOND).value == 5.0
+
+
 def test_an_engine_that_finishes_before_the_transfer_needs_no_growth() -> None:
     """Its finishes are its arrivals, whatever is in transfer."""
     of = deployment(instance("p0", Role.PREFILL, VLLM), instance("d0", Role.DECODE, VLLM))
@@ -199,6 +207,13 @@ def test_prompt_length_by_two_counters() -> None:
     )
     length = known(found, SignalId.PROMPT_TOKENS_PER_REQUEST)
     assert (length.value, length.quality) == (4000.0, Quality.DERIVED)
+
+
+def test_prompt_length_of_a_single_request() -> None:
+    """One is enough for a mean."""
+    counters = {Metric.PROMPT_TOKENS: rising(3000 / 60), Metric.REQUESTS_FINISHED: rising(1 / 60)}
+    length = known(signals(PAIR, {"d0": window(counters)}), SignalId.PROMPT_TOKENS_PER_REQUEST)
+    assert length.value == pytest.approx(3000.0)
 
 
 @pytest.mark.parametrize("finished", [rising(0.0), [NAN] * 13])

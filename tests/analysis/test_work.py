@@ -111,10 +111,27 @@ def test_gauges_of_an_engine_that_sleeps_are_not_believed() -> None:
     frozen: dict[Metric, Column] = {Metric.RUNNING: 6.0, Metric.WAITING: 4.0, Metric.HTTP_ACTIVE: 0.0}
     asleep = signals(PAIR, {"d0": window(frozen | {Metric.IDLE: rising(1.0)})})
     assert known(asleep, SignalId.WORK_IN_FLIGHT, "d0").value == 0.0
+    assert "frozen" in known(asleep, SignalId.WORK_IN_FLIGHT, "d0").source
     assert known(asleep, SignalId.QUEUED).value == 0.0
     awake = signals(PAIR, {"d0": window(frozen | {Metric.IDLE: rising(0.1)})})
     assert known(awake, SignalId.WORK_IN_FLIGHT, "d0").value == 10.0
+    assert "frozen" not in known(awake, SignalId.WORK_IN_FLIGHT, "d0").source
     assert known(awake, SignalId.QUEUED).value == 4.0
+
+
+def test_a_worker_that_counts_what_it_has_accepted() -> None:
+    """Over the window, as with the queues."""
+    found = signals(PAIR, {"d0": window({Metric.IN_FLIGHT: ramp(1.0)})})
+    assert known(found, SignalId.WORK_IN_FLIGHT, "d0").value == 6.0
+
+
+def test_counts_are_measured() -> None:
+    """And balance is derived from them."""
+    found = signals(FOUR, {name: window({Metric.RUNNING: 1.0, Metric.WAITING: 1.0}) for name in ("d0", "d1")})
+    for signal in (SignalId.WORK_IN_FLIGHT, SignalId.SCRAPES, SignalId.DATA_AGE):
+        assert known(found, signal, "d0").quality is Quality.MEASURED
+    assert known(found, SignalId.QUEUED).quality is Quality.MEASURED
+    assert known(found, SignalId.ROLE_IMBALANCE).quality is Quality.DERIVED
 
 
 # balance
@@ -170,6 +187,13 @@ def test_scrapes_and_their_age() -> None:
     assert found.get(SignalId.DATA_AGE, instance_scope("p0")) is None
 
 
+def test_scrapes_are_those_of_the_source_that_answered_most() -> None:
+    """A page that was refused once does not make the other one thin."""
+    board = Board("pd")
+    put_work(board, PAIR, observed(PAIR, {"d0": [window(scrapes=2), window()]}))
+    assert known(board.finish(), SignalId.SCRAPES, "d0").value == 13.0
+
+
 # failures
 
 
@@ -184,6 +208,7 @@ def test_failures_of_both_kinds() -> None:
     )
     rate = known(found, SignalId.FAILURES_PER_SECOND, "p0")
     assert (rate.value, rate.quality) == (0.75, Quality.MEASURED)
+    assert rate.source == "rate of engine transfer_failures of p0 + rate of engine bootstrap_failures of p0"
     assert known(found, SignalId.FAILURES_PER_SECOND, "d0").value == 0.0
 
 

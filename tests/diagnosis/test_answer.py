@@ -9,7 +9,7 @@ import pytest
 from pdscope.diagnosis.answer import confidence_of, next_steps, summarise
 from pdscope.diagnosis.base import Case
 from pdscope.model.finding import Confidence, Evidence, Finding, Op, Phase, Truth, Verdict
-from pdscope.model.signal import Quality, Scope, ScopeKind, SignalId
+from pdscope.model.signal import Quality, Scope, ScopeKind, SignalId, instance_scope
 from pdscope.model.topology import EngineProfile, Role, Slo
 from support.signals import ENGINE, STORIES, Figures, changed, deployment, instance, signal_set, verdict_of
 
@@ -51,6 +51,21 @@ def test_few_requests_lower_it(finished: float | None, confidence: Confidence) -
     case = case_of(changed({}, {SignalId.REQUESTS_FINISHED: finished}))
     assert confidence_of(Verdict.PREFILL_QUEUE, [held()], case) is confidence
     assert confidence_of(Verdict.IDLE, [held()], case) is Confidence.HIGH
+
+
+@pytest.mark.parametrize(
+    ("ratio", "scope", "confidence"),
+    [
+        (2.9, instance_scope("p0"), Confidence.HIGH),
+        (3.0, instance_scope("p0"), Confidence.MEDIUM),
+        (3.0, WHERE, Confidence.HIGH),
+        (None, instance_scope("p0"), Confidence.HIGH),
+    ],
+)
+def test_a_hot_instance_lowers_it(ratio: float | None, scope: Scope, confidence: Confidence) -> None:
+    """Beside idle ones the fault may be where requests are sent; a cause of the whole deployment is not affected."""
+    case = case_of(changed(BUSY, {SignalId.ROLE_IMBALANCE: ratio}))
+    assert confidence_of(Verdict.PREFILL_QUEUE, [held(scope=scope)], case) is confidence
 
 
 @pytest.mark.parametrize("verdict", [Verdict.INSUFFICIENT_DATA, Verdict.UNDETERMINED])
@@ -113,6 +128,8 @@ def test_summary_is_a_sentence() -> None:
     many = [held(headline="the KV pool of d0 is full"), held(), held()]
     text = summarise(case_of(), Phase.UNKNOWN, Verdict.DECODE_KV_CAPACITY, many, many)
     assert text == "The KV pool of d0 is full; the same on 2 more."
+    assert "the same on 1 more" in summarise(case_of(), Phase.UNKNOWN, Verdict.PREFILL_QUEUE, many[:2], many)
+    assert "more" not in summarise(case_of(), Phase.UNKNOWN, Verdict.PREFILL_QUEUE, many[:1], many)
 
 
 def test_unknown_latency_is_left_out_of_the_clause() -> None:
@@ -169,6 +186,28 @@ def test_next_steps_name_the_switch_for_a_missing_signal() -> None:
         f"to know max_running_requests on engine: {ENGINE.enable['max_running_requests']}",
         "to know max_running_requests on other: --show-limit",
     )
+
+
+@pytest.mark.parametrize(
+    ("used", "said", "told"),
+    [
+        (110.0, 100.0, False),
+        (90.0, 100.0, False),
+        (111.0, 100.0, True),
+        (89.0, 100.0, True),
+        (None, 100.0, False),
+        (111.0, None, False),
+    ],
+)
+def test_contradiction_between_configuration_and_engine_is_told(
+    used: float | None, said: float | None, told: bool
+) -> None:
+    """Beyond a tenth of what the engine says, in either direction, with both figures."""
+    case = case_of(changed({}, {SignalId.KV_BYTES_PER_TOKEN: used, SignalId.KV_BYTES_PER_TOKEN_ENGINE: said}))
+    steps = next_steps(case, Verdict.HEALTHY, [], [])
+    assert len(steps) == 1 + told
+    if told:
+        assert steps[1].startswith(f"check model.kv: it makes {used:.0f} B/token, the engine {said:.0f} B/token")
 
 
 @pytest.mark.parametrize("verdict", STORIES)

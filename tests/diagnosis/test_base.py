@@ -6,7 +6,7 @@ import pytest
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench, objectives, past
 from pdscope.model.finding import Op, Truth, Verdict
-from pdscope.model.signal import Quality, SignalId, instance_scope
+from pdscope.model.signal import Quality, SignalId, instance_scope, worst
 from pdscope.model.topology import Role, Slo
 from pdscope.model.units import Unit
 from support.signals import Figure, Figures, deployment, derived, estimated, instance, on, signal_set
@@ -201,6 +201,23 @@ def test_finding_that_does_not_hold(truth: Truth) -> None:
 def test_decisive_quality_is_the_worst(decisive: tuple[SignalId, ...], quality: Quality | None) -> None:
     """None where one of them is missing."""
     assert closing().finding(Truth.TRUE, headline="x", decisive=decisive).decisive is quality
+
+
+@pytest.mark.parametrize(
+    ("at_best", "quality"),
+    [
+        (Quality.MEASURED, Quality.MEASURED),
+        (Quality.DERIVED, Quality.DERIVED),
+        (Quality.ASSUMED, Quality.ASSUMED),
+    ],
+)
+def test_decisive_quality_has_a_ceiling(at_best: Quality, quality: Quality) -> None:
+    """Where the threshold itself is a configured figure; what is missing stays missing."""
+    told = {"headline": "x", "at_best": at_best}
+    assert closing().finding(Truth.TRUE, decisive=(SignalId.PREFILL_QUEUE,), **told).decisive is quality
+    assert closing().finding(Truth.TRUE, decisive=(SignalId.KV_USAGE,), **told).decisive is None
+    worse = closing().finding(Truth.TRUE, decisive=(SignalId.PREFILL_WAIT,), **told).decisive
+    assert worse is worst(at_best, Quality.ESTIMATED)
 
 
 def test_own_remedies_replace_those_of_the_rule() -> None:

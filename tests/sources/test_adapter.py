@@ -77,6 +77,21 @@ def test_names_stand_on_recorded_pages(adapter: Adapter) -> None:
     assert missing <= NOT_RECORDED.keys()
 
 
+@pytest.mark.parametrize("package", [engines, devices])
+def test_documentation_names_everything(package: ModuleType) -> None:
+    """The page of a module has each of its metrics and series."""
+    folder = Path(__file__).parents[2] / "docs" / package.__name__.rpartition(".")[2]
+    missing = []
+    for name, module in sys.modules.items():
+        if name.startswith(f"{package.__name__}."):
+            text = (folder / f"{name.rpartition('.')[2]}.md").read_text(encoding="utf-8")
+            for adapter in module.ADAPTERS:
+                metrics = {metric.name.lower() for metric in (*adapter.series, *adapter.infos)}
+                names = {wanted.removesuffix("_bucket") for wanted in wanted_names(adapter)}
+                missing += [f"{name}: {word}" for word in metrics | names if not re.search(rf"\b{word}\b", text)]
+    assert not missing
+
+
 def test_reasons_are_not_stale() -> None:
     """A name that is recorded by now, or that nobody reads any more, needs no reason."""
     missing = {name for adapter in EVERY for name in wanted_names(adapter) - printed_names(adapter)}

@@ -32,7 +32,8 @@ def compute_signals(
         windows: by instance name, the source that stays fresh in a stall first.
         devices: windows of device sources by the instance that they serve.
         now: unix seconds; the time of the diagnosis.
-        max_age_seconds: an engine window whose newest scrape is older counts as absent: old data are no data.
+        max_age_seconds: a window whose newest datum is older counts as absent: old data are no data. That of a device
+            exporter that refreshes rarely carries its own time stamps.
 
     Returns:
         The known signals; unknown ones are absent.
@@ -49,5 +50,6 @@ def compute_signals(
     put_decode(board, observed)
     put_work(board, deployment, observed)
     put_failures(board, observed)
-    put_devices(board, deployment, devices, now)
+    fresh = {name: [w for w in found if now - w.times[-1] <= max_age_seconds] for name, found in devices.items()}
+    put_devices(board, deployment, {name: found for name, found in fresh.items() if found}, now)
     return board.finish()

@@ -33,22 +33,42 @@ def put_transfer(board: Board, deployment: Deployment, observed: Sequence[Observ
 
 
 def _put_bytes_per_token(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
-    """Logical bytes: the configured shape, else what the engine's pool says, else bytes by tokens on the wire."""
-    shape = deployment.model.kv
-    if shape is not None:
+    """Logical bytes of one copy: the configured shape, else what the engine says, else the model's config.json."""
+    model = deployment.model
+    said = _engine_bytes_per_token(observed, deployment)
+    if said is not None:
+        board.put(SignalId.KV_BYTES_PER_TOKEN_ENGINE, said[0], said[1], said[2])
+    if model.kv is not None:
         board.put(
-            SignalId.KV_BYTES_PER_TOKEN, kv.bytes_per_token(shape), Quality.ASSUMED, "KV shape of the configuration"
+            SignalId.KV_BYTES_PER_TOKEN, kv.bytes_per_token(model.kv), Quality.ASSUMED, "KV shape of the configuration"
         )
-        return
+    elif said is not None:
+        board.put(SignalId.KV_BYTES_PER_TOKEN, said[0], said[1], said[2])
+    elif model.file_kv is not None:
+        board.put(
+            SignalId.KV_BYTES_PER_TOKEN, kv.bytes_per_token(model.file_kv), Quality.ASSUMED, "the model's config.json"
+        )
+
+
+def _engine_bytes_per_token(observed: Sequence[Observed], deployment: Deployment) -> tuple[float, Quality, str] | None:
+    """What the engines say of the logical cache: bytes by tokens on the wire, or a rank's pool by its tokens."""
+    shape = deployment.model.kv or deployment.model.file_kv
     received = total_rate(observed, Metric.KV_RECEIVED_TOKENS, Role.DECODE)
     moved = total_bytes_rate(observed)
-    if received is not None and moved is not None and received.gain > 0:
-        board.put(
-            SignalId.KV_BYTES_PER_TOKEN,
-            moved[0] / received.per_second,
-            Quality.DERIVED,
-            "transferred bytes by transferred tokens (whole blocks, all copies)",
-        )
+    if received is not None and moved is not None and received.gain > 0 and moved[0] > 0:
+        # all copies cross the wire, and whole blocks
+        copies = 1.0 if shape is None else kv.wire_copies(shape, receiver_ranks(deployment.of_role(Role.DECODE)))
+        return moved[0] / received.per_second / copies, Quality.ESTIMATED, "bytes by tokens on the wire, whole blocks"
+    for o in observed:
+        size, tokens = o.level(Metric.KV_POOL_BYTES), o.level(Metric.KV_POOL_TOKENS_PER_RANK)
+        ranks = receiver_ranks([o.instance])
+        if size is None or tokens is None or tokens.last <= 0 or (ranks > 1 and shape is None):
+            # a rank holds all of an MLA latent but its share of GQA heads: without the kind its part says nothing
+            continue
+        factor = 1.0 if shape is None else kv.bytes_per_token(shape) / kv.rank_bytes_per_token(shape, ranks)
+        value = size.last / tokens.last * factor * o.instance.pp
+        return value, Quality.DERIVED, f"KV pool of a rank of {o.instance.name} by its tokens, all {ranks} rank(s)"
+    return None
 
 
 def total_bytes_rate(observed: Sequence[Observed]) -> tuple[float, str] | None:
@@ -78,7 +98,7 @@ def _put_bytes_per_request(board: Board, deployment: Deployment, observed: Seque
         if counted is not None:
             board.put(SignalId.KV_BYTES_PER_REQUEST, counted[0], Quality.MEASURED, f"{moved[1]} by {counted[1]}")
             return
-    shape = deployment.model.kv
+    shape = deployment.model.kv or deployment.model.file_kv
     if shape is None or tokens is None:
         return
     decoders = deployment.of_role(Role.DECODE)

@@ -11,6 +11,7 @@ from pdscope.model.units import format_quantity
 
 _FEW_REQUESTS = 20
 _UNEVEN = 3.0
+_CONTRADICTION = 0.1
 _PHASE_STAGE = {
     Phase.DECODE_STEADY_STATE: Stage.DECODE,
     Phase.PREFILL: Stage.PREFILL,
@@ -91,7 +92,18 @@ def next_steps(
             switch = profile.enable.get(signal.value)
             if switch:
                 steps.append(f"to know {signal} on {profile.name}: {switch}")
+    steps += _contradictions(case)
     return tuple(dict.fromkeys(steps))
+
+
+def _contradictions(case: Case) -> list[str]:
+    """Figures of the configuration that the engines contradict by more than a tenth."""
+    used = case.signals.value(SignalId.KV_BYTES_PER_TOKEN)
+    said = case.signals.get(SignalId.KV_BYTES_PER_TOKEN_ENGINE)
+    if used is None or said is None or abs(used - said.value) <= _CONTRADICTION * said.value:
+        return []
+    figures = f"it makes {used:,.0f} B/token, the engine {said.value:,.0f} B/token ({said.source})"
+    return [f"check model.kv: {figures}; a quantised KV type, replicated heads or another model"]
 
 
 _EXPORTED = frozenset(

@@ -184,6 +184,7 @@ class Bench:
         headline: str = "",
         strength: float = 0.0,
         decisive: Sequence[SignalId] = (),
+        at_best: Quality = Quality.MEASURED,
         culprits: Sequence[str] = (),
         remedies: Sequence[str] | None = None,
     ) -> Finding:
@@ -194,6 +195,7 @@ class Bench:
             headline: one clause with the numbers; kept only where the rule holds.
             strength: how far past the threshold, 0..1 after clipping.
             decisive: signals on which the answer hangs; their worst quality is that of the finding.
+            at_best: ceiling of that quality, where the threshold itself is a configured figure.
             culprits: instances at fault.
             remedies: catalogue ids, when the rule's own list does not fit the case.
         """
@@ -212,7 +214,7 @@ class Bench:
             missing=tuple(self.missing) if truth is not Truth.FALSE else (),
             remedies=remedies_for(remedies if remedies is not None else self.rule.remedies, profile) if holds else (),
             headline=headline if holds else "",
-            decisive=worst(*qualities) if holds and qualities and complete else None,
+            decisive=worst(at_best, *qualities) if holds and qualities and complete else None,
             culprits=tuple(culprits) if holds else (),
         )
 

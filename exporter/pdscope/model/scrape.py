@@ -105,7 +105,7 @@ class Scrape:
     row: Row | None = None
     facts: Mapping[Fact, str] = field(default_factory=dict)
     quality: PageQuality = PageQuality()
-    duration_seconds: float = 0.0
+    duration_seconds: float | None = None
     reason: FailureReason | None = None
     detail: str = ""
 

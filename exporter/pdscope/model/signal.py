@@ -72,6 +72,7 @@ class SignalId(StrEnum):
     ITL_ATTAINMENT = "itl_slo_attainment_ratio"
     ROLE_IMBALANCE = "role_imbalance_ratio"
     # of the deployment, beside them
+    KV_BYTES_PER_TOKEN_ENGINE = "engine_kv_bytes_per_token"
     TTFT_MEAN = "ttft_mean_seconds"
     ITL_MEAN = "itl_mean_seconds"
     REQUESTS_FINISHED = "requests_finished"

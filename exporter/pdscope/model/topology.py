@@ -61,10 +61,17 @@ class KvShape:
 
 @dataclass(frozen=True, slots=True)
 class ModelFacts:
-    """The served model, as far as the configuration says."""
+    """The served model, as far as the configuration and the files it names say.
+
+    Attributes:
+        kv: the shape written in the configuration; it wins over everything.
+        file_kv: the shape from the model's `config.json`, which does not know a quantised KV type; what the engine says
+            wins over it.
+    """
 
     name: str
     kv: KvShape | None = None
+    file_kv: KvShape | None = None
     weight_bytes: float | None = None
     active_parameters: float | None = None
 

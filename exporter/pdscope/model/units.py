@@ -35,6 +35,8 @@ def _scaled(value: float, unit: str) -> str:
 def _short(value: float) -> str:
     if value == 0:
         return "0"
+    if not math.isfinite(value):  # a share of 1e308 overflows as a percentage
+        return f"{value:g}"
     digits = max(0, 2 - math.floor(math.log10(abs(value))))
     text = f"{value:.{min(digits, 9)}f}"
     return text.rstrip("0").rstrip(".") if "." in text else text

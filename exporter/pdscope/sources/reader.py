@@ -87,13 +87,13 @@ class TargetReader:
     select: Mapping[str, str] = field(default_factory=dict)
     _hint: Layout | None = None
 
-    def read(self, body: bytes, at: float, duration_seconds: float = 0.0) -> Scrape:
+    def read(self, body: bytes, at: float, duration_seconds: float | None = None) -> Scrape:
         """One scrape; a body that cannot be read is a scrape with a reason.
 
         Args:
             body: as received.
             at: unix seconds when it had arrived. A page whose wanted samples carry time stamps is as old as they are.
-            duration_seconds: how long the request took.
+            duration_seconds: how long the request took; None for a recorded page.
         """
         source = self.adapters[0].name if self.adapters else "none"
         flatten = self.adapters[0].flatten if self.adapters else None

@@ -68,6 +68,14 @@ def test_kv_in_flight_is_the_fault_of_the_link(queue: Figure) -> None:
     assert finding(RULE, unlimited).truth is not Truth.TRUE
 
 
+def test_limits_of_kv_in_flight() -> None:
+    """Exactly at both thresholds it is what fills the pool."""
+    thresholds = {"crowded": 0.75, "in_flight": 0.25}
+    for gross, net, truth in ((0.75, 0.5, Truth.FALSE), (0.74, 0.4, Truth.TRUE), (0.75, 0.51, Truth.TRUE)):
+        figures = changed(RESERVED, on("d0", {SignalId.KV_USAGE: gross, SignalId.KV_USAGE_NET: net}))
+        assert finding(RULE, figures, thresholds=thresholds).truth is truth
+
+
 def test_a_full_batch_holds_requests_whatever_fills_the_pool() -> None:
     """Slots are slots."""
     assert finding(RULE, changed(SLOTS, ARRIVING, on("d0", {SignalId.RUNNING_TO_LIMIT: 1.0}))).truth is Truth.TRUE
@@ -81,8 +89,14 @@ def test_a_full_batch_holds_requests_whatever_fills_the_pool() -> None:
         changed(SLOTS, on("d0", {SignalId.ADMISSION_QUEUE: estimated(9.0), SignalId.RUNNING_TO_LIMIT: 1.0})),
         MEMORY,
         changed(MEMORY, on("d0", {SignalId.ADMISSION_QUEUE: estimated(9.0)})),
-        changed(MEMORY, on("d0", {SignalId.KV_FREE_REQUESTS: None, SignalId.KV_USAGE_NET: 0.97})),
+        changed(
+            MEMORY,
+            on("d0", {SignalId.ADMISSION_QUEUE: estimated(9.0)}),
+            on("d0", {SignalId.KV_FREE_REQUESTS: None, SignalId.KV_USAGE_NET: 0.97}),
+        ),
         RESERVED,
+        changed(RESERVED, on("d0", {SignalId.KV_USAGE: None})),
+        changed(RESERVED, on("d0", {SignalId.KV_USAGE_NET: None})),
         changed(SLOTS, on("d0", {SignalId.KV_RECEIVED_SHARE: None})),
     ],
     ids=[
@@ -93,6 +107,8 @@ def test_a_full_batch_holds_requests_whatever_fills_the_pool() -> None:
         "memory, estimate",
         "usage only",
         "reserve",
+        "reserve, gross usage unknown",
+        "reserve, net usage unknown",
         "no share",
     ],
 )
@@ -113,8 +129,8 @@ def test_unknown_names_what_is_missing(signal: SignalId) -> None:
 
 def test_an_untold_queue_needs_an_explanation() -> None:
     """All that wait, transfers perhaps among them, with room on decode: nobody can tell."""
-    found = finding(RULE, changed(RESERVED, on("d0", {SignalId.ADMISSION_QUEUE: estimated(33.0)})))
-    assert found.truth is Truth.UNKNOWN
+    room_for_one = {SignalId.ADMISSION_QUEUE: estimated(33.0), SignalId.KV_FREE_REQUESTS: 1.0}
+    assert finding(RULE, changed(RESERVED, on("d0", room_for_one))).truth is Truth.UNKNOWN
     unlimited = changed(
         RESERVED, on("d0", {SignalId.ADMISSION_QUEUE: estimated(33.0), SignalId.RUNNING_TO_LIMIT: None})
     )

@@ -56,8 +56,9 @@ def test_unknown_names_what_is_missing(signal: SignalId) -> None:
 
 @pytest.mark.parametrize("of", [deployment(), deployment(slo=Slo()), ALL_SIX], ids=["p50", "none", "all"])
 def test_holds(of: Deployment) -> None:
-    """Also where nothing was promised."""
+    """Also where nothing was promised, and from the first request on."""
     assert finding(RULE, MET, of).truth is Truth.TRUE
+    assert finding(RULE, changed(MET, {SignalId.REQUESTS_FINISHED: 1.0}), of).truth is Truth.TRUE
 
 
 def test_words_have_latencies_and_rate() -> None:

@@ -113,6 +113,10 @@ def test_evidence_and_words() -> None:
         assert words in found.headline
     assert 0.5 < found.strength < 1
     assert finding(RULE, changed(FULL, {SignalId.LINK_UTILIZATION: derived(3.0)})).strength > found.strength
+    filled = finding(RULE, changed(FULL, {SignalId.KV_DEMAND: derived(20e9), SignalId.LINK_UTILIZATION: derived(0.5)}))
+    assert filled.headline == (
+        "38 GB/s of KV fill a link that carries 40 GB/s (demand in the window: 20 GB/s, 50 %); a transfer takes 6 s"
+    )
     assert "get through" not in finding(RULE, changed(FULL, {SignalId.KV_ACHIEVED: None})).headline
 
 
@@ -120,17 +124,19 @@ def test_evidence_and_words() -> None:
     ("changes", "quality"),
     [
         ({}, Quality.DERIVED),
-        ({SignalId.LINK_UTILIZATION: 1.5}, Quality.MEASURED),
+        ({SignalId.LINK_UTILIZATION: 1.5}, Quality.DERIVED),
         ({SignalId.LINK_UTILIZATION: Figure(1.5, Quality.ASSUMED)}, Quality.ASSUMED),
         ({SignalId.TRANSFER_TTFT_SHARE: estimated(0.8)}, Quality.ESTIMATED),
         ({SignalId.TRANSFER_TTFT_SHARE: estimated(0.2)}, Quality.ESTIMATED),
         ({SignalId.TRANSFER_IN_FLIGHT: estimated(14.0)}, Quality.DERIVED),
         ({SignalId.TRANSFER_TTFT_SHARE: 0.1, SignalId.TRANSFER_IN_FLIGHT: estimated(14.0)}, Quality.ESTIMATED),
-        ({SignalId.LINK_UTILIZATION: None}, None),
+        ({SignalId.LINK_UTILIZATION: None}, Quality.DERIVED),
+        ({SignalId.LINK_UTILIZATION: derived(0.5), SignalId.KV_ACHIEVED: estimated(38e9)}, Quality.ESTIMATED),
+        ({SignalId.KV_ACHIEVED: estimated(38e9)}, Quality.DERIVED),
     ],
 )
-def test_quality_is_that_of_the_decisive_evidence(changes: Changes, quality: Quality | None) -> None:
-    """The load, and whichever figure shows that transfers are slow."""
+def test_quality_is_that_of_the_decisive_evidence(changes: Changes, quality: Quality) -> None:
+    """The load that is near the limit and the figure that shows slow transfers; the capacity is configured."""
     found = finding(RULE, changed(FULL, changes))
     assert found.truth is Truth.TRUE
     assert found.decisive is quality

@@ -57,6 +57,7 @@ def test_holds_when_nothing_moves() -> None:
     """Also without any objective."""
     found = finding(RULE, STUCK, deployment(slo=Slo()))
     assert found.truth is Truth.TRUE
+    assert finding(RULE, changed(STUCK, {SignalId.QUEUED: 1.0}), deployment(slo=Slo())).truth is Truth.TRUE
     assert found.headline == "4 requests wait and none finished in the window"
 
 

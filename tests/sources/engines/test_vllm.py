@@ -21,8 +21,6 @@ POOL = {
     Metric.PAGE_TOKENS: 128.0,
     Metric.KV_POOL_PAGES: 8192.0,
     Metric.KV_POOL_TOKENS: 1048576.0,
-    Metric.KV_POOL_TOKENS_PER_RANK: 1048576.0,
-    Metric.KV_POOL_BYTES: 1073741824.0,
 }
 SCALARS = {
     ALONE: POOL
@@ -253,8 +251,6 @@ def test_dp_engines() -> None:
         (Metric.REQUESTS_FINISHED, 506),
         (Metric.STEPS, 2854),
         (Metric.KV_POOL_TOKENS, 2 * 1048576),
-        (Metric.KV_POOL_TOKENS_PER_RANK, 1048576),
-        (Metric.KV_POOL_BYTES, 1073741824),
         (Metric.PAGE_TOKENS, 128),
     ):
         assert reading.ranks(metric) == {"0", "1"}, metric
@@ -266,8 +262,7 @@ def test_dp_engines() -> None:
 @pytest.mark.parametrize(
     ("label", "metrics"),
     [
-        ("kv_cache_memory_bytes", {Metric.KV_POOL_BYTES}),
-        ("kv_cache_size_tokens", {Metric.KV_POOL_TOKENS, Metric.KV_POOL_TOKENS_PER_RANK}),
+        ("kv_cache_size_tokens", {Metric.KV_POOL_TOKENS}),
         ("num_gpu_blocks", {Metric.KV_POOL_PAGES}),
         ("block_size", {Metric.PAGE_TOKENS}),
     ],

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, past
 from pdscope.model.finding import Finding, Op, Truth, Verdict
-from pdscope.model.signal import Scope, ScopeKind, SignalId
+from pdscope.model.signal import Quality, Scope, ScopeKind, SignalId
 from pdscope.model.units import Unit
 
 _LINK = Scope(ScopeKind.LINK, "prefill->decode")
@@ -24,28 +24,29 @@ def evaluate(case: Case) -> Iterator[Finding]:
     limit = case.threshold(RULE, "utilization")
     demanded = board.weigh(SignalId.LINK_UTILIZATION, Op.GE, limit)
     capacity = board.value(SignalId.LINK_CAPACITY)
-    achieved = board.value(SignalId.KV_ACHIEVED)
-    if capacity is not None and achieved is not None:
-        demanded |= board.weigh(SignalId.KV_ACHIEVED, Op.GE, limit * capacity)
-    slow = board.weigh(SignalId.TRANSFER_TTFT_SHARE, Op.GE, "ttft_share") | board.weigh(
-        SignalId.TRANSFER_IN_FLIGHT, Op.GE, "in_flight"
-    )
-    truth = demanded & slow
-    moving = f"{board.text(SignalId.KV_ACHIEVED)} get through, " if achieved is not None else ""
+    filled = Truth.UNKNOWN
+    if capacity is not None and board.value(SignalId.KV_ACHIEVED) is not None:
+        filled = board.weigh(SignalId.KV_ACHIEVED, Op.GE, limit * capacity)
+    late = board.weigh(SignalId.TRANSFER_TTFT_SHARE, Op.GE, "ttft_share")
+    many = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "in_flight")
+    load = SignalId.LINK_UTILIZATION if demanded is Truth.TRUE else SignalId.KV_ACHIEVED
     yield board.finding(
-        truth,
-        headline=f"KV demand of {board.text(SignalId.KV_DEMAND)} meets a link that carries "
-        f"{board.text(SignalId.LINK_CAPACITY)} ({board.text(SignalId.LINK_UTILIZATION)}); {moving}"
-        f"a transfer takes {board.text(SignalId.TRANSFER_TIME)}",
+        (demanded | filled) & (late | many),
+        headline=f"{_load(board, demanded)}; a transfer takes {board.text(SignalId.TRANSFER_TIME)}",
         strength=past(board.value(SignalId.LINK_UTILIZATION), limit),
-        decisive=_decisive(board, slow),
+        at_best=Quality.DERIVED,  # the capacity is configured
+        decisive=(load, SignalId.TRANSFER_TTFT_SHARE if late is Truth.TRUE else SignalId.TRANSFER_IN_FLIGHT),
     )
 
 
-def _decisive(board: Bench, slow: Truth) -> tuple[SignalId, ...]:
-    share = board.value(SignalId.TRANSFER_TTFT_SHARE)
-    by_share = share is not None and share >= board.case.threshold(RULE, "ttft_share")
-    return (SignalId.LINK_UTILIZATION, SignalId.TRANSFER_TTFT_SHARE if by_share else SignalId.TRANSFER_IN_FLIGHT)
+def _load(board: Bench, demanded: Truth) -> str:
+    """Demand, capacity and what gets through. Under a closed population demand follows what the link lets through."""
+    capacity, achieved = board.text(SignalId.LINK_CAPACITY), board.text(SignalId.KV_ACHIEVED)
+    demand, share = board.text(SignalId.KV_DEMAND), board.text(SignalId.LINK_UTILIZATION)
+    if demanded is not Truth.TRUE:
+        return f"{achieved} of KV fill a link that carries {capacity} (demand in the window: {demand}, {share})"
+    through = f"; {achieved} get through" if board.value(SignalId.KV_ACHIEVED) is not None else ""
+    return f"KV demand of {demand} meets a link that carries {capacity} ({share}){through}"
 
 
 RULE = Rule(

@@ -105,8 +105,7 @@ ADAPTERS = (
             Metric.PAGE_TOKENS: (InfoLabel("vllm:cache_config_info", "block_size"),),
             Metric.KV_POOL_PAGES: (InfoLabel("vllm:cache_config_info", "num_gpu_blocks"),),
             Metric.KV_POOL_TOKENS: (InfoLabel("vllm:cache_config_info", "kv_cache_size_tokens"),),
-            Metric.KV_POOL_TOKENS_PER_RANK: (InfoLabel("vllm:cache_config_info", "kv_cache_size_tokens"),),
-            Metric.KV_POOL_BYTES: (InfoLabel("vllm:cache_config_info", "kv_cache_memory_bytes"),),
+            # kv_cache_memory_bytes is what the user allows, and num_gpu_blocks_override uses less of it: no pool size
         },
     ),
 )
