@@ -7,7 +7,7 @@ import pytest
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench, objectives, past
 from pdscope.model.finding import Op, Truth, Verdict
 from pdscope.model.signal import Quality, SignalId, instance_scope, worst
-from pdscope.model.topology import Role, Slo
+from pdscope.model.topology import EngineProfile, Role, Slo
 from pdscope.model.units import Unit
 from support.signals import Figure, Figures, deployment, derived, estimated, instance, on, signal_set
 
@@ -175,6 +175,24 @@ def test_finding_that_holds() -> None:
     ]
     assert (found.decisive, found.missing) == (Quality.MEASURED, (SignalId.KV_USAGE,))
     assert len(found.evidence) == 2
+
+
+@pytest.mark.parametrize(("strength", "shown"), [(-1.0, 0.0), (0.4, 0.4), (1.0, 1.0), (3.0, 1.0)])
+def test_strength_is_clipped(strength: float, shown: float) -> None:
+    """Between zero and one."""
+    assert closing().finding(Truth.TRUE, headline="x", strength=strength).strength == shown
+
+
+def test_settings_are_those_of_the_culprit() -> None:
+    """With different engines on both sides, and none where nobody is at fault."""
+    other = EngineProfile("other", settings={"raise_running_limit": "--slots"})
+    of = deployment(P0, instance("d0", Role.DECODE, profile=other))
+    board = bench(RULE, Case(of, signal_set({})))
+    settings = [
+        {r.id: r.setting for r in board.finding(Truth.TRUE, headline="x", culprits=names).remedies}
+        for names in (("p0",), ("d0",), ())
+    ]
+    assert [s["raise_running_limit"] for s in settings] == ["--max-running", "--slots", None]
 
 
 @pytest.mark.parametrize("truth", [Truth.FALSE, Truth.UNKNOWN])

@@ -1,8 +1,9 @@
-"""Hysteresis: raise after three, clear after five, alternate troubles are one trouble, and `pending` says what goes on."""
+"""Hysteresis: raise after three, clear after five, alternating troubles are one, and `pending` says what goes on."""
 
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -81,7 +82,7 @@ def test_noise_does_not_flap() -> None:
     """A wrong verdict in one of ten evaluations, for a day: nothing is shown."""
     noise = random.Random(7)
     answers = shown([A if noise.random() < 0.1 else H for _ in range(17_280)])
-    changes = sum(x.verdict is not y.verdict for x, y in zip(answers, answers[1:], strict=False))
+    changes = sum(x.verdict is not y.verdict for x, y in pairwise(answers))
     assert changes <= 2 * 17_280 * 0.1**RAISE_AFTER * 1.5
     steady = shown([A if n % 3 == 0 else H for n in range(1000)][1:])
     assert {d.verdict for d in steady} == {H}

@@ -182,6 +182,9 @@ STORIES: Mapping[str, Figures] = {
             SignalId.TRANSFER_TTFT_SHARE: 0.83,
         },
     ),
+    "decode_hbm_bandwidth": changed(
+        CALM, {SignalId.ITL_P50: 0.08, SignalId.ITL_MEAN: 0.08}, on("d0", {SignalId.HBM_UTILIZATION: 0.78})
+    ),
     "kv_transfer_failing": changed(CALM, on("p0", {SignalId.FAILURES_PER_SECOND: 1.0})),
     "decode_admission": changed(
         CALM,

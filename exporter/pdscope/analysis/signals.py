@@ -11,7 +11,7 @@ from pdscope.analysis.latency import put_latency
 from pdscope.analysis.observed import Observed
 from pdscope.analysis.prefill import put_prefill
 from pdscope.analysis.traffic import put_traffic
-from pdscope.analysis.transfer import put_transfer
+from pdscope.analysis.transfer import put_agents, put_transfer
 from pdscope.analysis.work import put_failures, put_work
 from pdscope.model.signal import SignalSet
 from pdscope.model.topology import Deployment
@@ -51,5 +51,6 @@ def compute_signals(
     put_work(board, deployment, observed)
     put_failures(board, observed)
     fresh = {name: [w for w in found if now - w.times[-1] <= max_age_seconds] for name, found in devices.items()}
+    put_agents(board, deployment, fresh, now)
     put_devices(board, deployment, {name: found for name, found in fresh.items() if found}, now)
     return board.finish()

@@ -6,16 +6,19 @@ the time that one transfer takes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pdscope.analysis import kv, link
 from pdscope.analysis.board import Board
+from pdscope.analysis.counters import increase
 from pdscope.analysis.histograms import merge
 from pdscope.analysis.observed import Observed
 from pdscope.analysis.traffic import total_rate
 from pdscope.model.metric import Metric
+from pdscope.model.scrape import SeriesKey
 from pdscope.model.signal import Quality, SignalId, worst
 from pdscope.model.topology import Attention, Deployment, Instance, Role
+from pdscope.model.window import Window
 
 _ALL = (Role.PREFILL, Role.DECODE, Role.UNIFIED)
 
@@ -118,14 +121,15 @@ def _counted_bytes(
 ) -> tuple[float, str] | None:
     """Bytes of one request from counters, and what they were divided by.
 
-    SGLang's transfer histograms hold one observation a request on each rank, of which one rank is taken. NIXL's hold
-    one a remote rank, so the bytes are divided by the tokens that came with them; both move when a transfer ends, where
-    finished requests lag by a whole generation.
+    SGLang's transfer histograms hold one observation a request on each rank, of which one rank is taken. Those of vLLM,
+    which count descriptors too, hold one a remote rank, so the bytes are divided by the tokens that came with them;
+    both move when a transfer ends, where finished requests lag by a whole generation.
     """
     sent = [
         d.count / d.seconds
         for o in observed
         if o.instance.role is Role.PREFILL
+        and o.distribution(Metric.KV_DESCRIPTORS) is None
         and (d := o.distribution(Metric.KV_TRANSFER_TIME)) is not None
         and d.seconds > 0
     ]
@@ -154,6 +158,55 @@ def _put_achieved(board: Board, observed: Sequence[Observed]) -> None:
     moved = total_bytes_rate(observed)
     if moved is not None:
         board.put(SignalId.KV_ACHIEVED, moved[0], Quality.MEASURED, moved[1])
+
+
+def put_agents(board: Board, deployment: Deployment, devices: Mapping[str, Sequence[Window]], now: float) -> None:
+    """The achieved rate by the counters of transfer agents, where no engine counts bytes itself.
+
+    An agent counts what it starts, so the sum over all of them has each byte once; one that never counted anything
+    leaves the counting to its peer, and alone says nothing.
+
+    Args:
+        board: with the figures of the engines.
+        deployment: whose instances the agents serve.
+        devices: windows of device sources, by instance name.
+        now: unix seconds.
+    """
+    if not deployment.disaggregated or board.value(SignalId.KV_ACHIEVED) is not None:
+        return
+    rates: list[float] = []
+    names: list[str] = []
+    ages: list[float] = []
+    quality = Quality.MEASURED
+    for instance in deployment.of_role(*_ALL):
+        for window in devices.get(instance.name, ()):
+            moved = _agent_rate(window)
+            if moved is not None:
+                rates.append(moved[0])
+                names.append(window.target)
+                ages.append(now - float(window.times[-1]))
+                if moved[1] < instance.devices:  # one process has won the port, the others are not counted
+                    quality = Quality.ESTIMATED
+    if rates:
+        source = f"bytes that the transfer agents of {', '.join(names[:4])} counted"
+        if quality is Quality.ESTIMATED:
+            source += ", at least: not all ranks are on the page"
+        board.put(SignalId.KV_ACHIEVED, sum(rates), quality, source, age_seconds=max(ages))
+
+
+def _agent_rate(window: Window) -> tuple[float, int] | None:
+    """Bytes a second of the agents on one page, and how many they are; None where none of them starts transfers."""
+    total, agents, starts = 0.0, 0, False
+    for metric in (Metric.KV_AGENT_RX_BYTES, Metric.KV_AGENT_TX_BYTES):
+        ranks = window.ranks(metric) or ("",)
+        agents = max(agents, len(ranks))
+        for rank in ranks:
+            values = window.scalars.get(SeriesKey(metric, rank))
+            gained = increase(window.times, values, lazy=False) if values is not None else None
+            if values is not None and gained is not None:
+                starts = starts or bool((values > 0).any())
+                total += gained.per_second
+    return (total, agents) if starts else None
 
 
 def _put_demand_and_capacity(board: Board, deployment: Deployment) -> None:

@@ -100,6 +100,16 @@ CATALOGUE: Mapping[str, _Entry] = {
         "Queueing moves to admission: TTFT instead of lost work",
         "Preemptions or retractions happen all the time",
     ),
+    "quantise_weights": _Entry(
+        "Serve the weights in 8 or 4 bits: they are read in every step",
+        "Accuracy, to be checked on your own evaluation",
+        "The batch is small, so that weights and not KV make up most of what a step reads",
+    ),
+    "speculative_decoding": _Entry(
+        "Decode several tokens a step by speculation",
+        "A draft model's memory and KV; with many requests running the extra tokens cost more than they save",
+        "Few requests run, and drafts are accepted often",
+    ),
     "fix_transport": _Entry(
         "Find the failing pair (counters of both sides by instance) and restart the transfer engine of that pair only",
         "Requests in flight on that instance are lost",

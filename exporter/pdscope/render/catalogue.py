@@ -81,6 +81,11 @@ SOURCE_LAST_SUCCESS = _gauge(
     "deployment target source",
     "Unix time of the last scrape that brought data.",
 )
+SOURCE_MISSING = _gauge(
+    "source_missing_metrics",
+    "deployment target source",
+    "Metrics that a page lacks though every program of its version and role has them: renamed or switched off.",
+)
 BUILD_INFO = _gauge("build_info", "version python_version", "Version of pdscope.")
 DIAGNOSIS_TIMESTAMP = _gauge("diagnosis_timestamp_seconds", "deployment", "Unix time of the last diagnosis.")
 DIAGNOSIS_DURATION = _gauge("diagnosis_duration_seconds", "", "Time that the last diagnosis of all deployments took.")
@@ -142,6 +147,7 @@ ALL: tuple[MetricDef, ...] = (
     SOURCE_DURATION,
     SOURCE_FAILURES,
     SOURCE_LAST_SUCCESS,
+    SOURCE_MISSING,
     BUILD_INFO,
     DIAGNOSIS_TIMESTAMP,
     DIAGNOSIS_DURATION,

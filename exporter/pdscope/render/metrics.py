@@ -100,6 +100,8 @@ def families(report: Report, *, version: str, reload_ok: bool) -> Iterator[Metri
         made.add(catalogue.SOURCE_UP, labels, float(target.up))
         made.add(catalogue.SOURCE_DURATION, labels, target.duration_seconds)
         made.add(catalogue.SOURCE_LAST_SUCCESS, labels, target.last_success)
+        if target.up:  # of a page that did not come nothing is known
+            made.add(catalogue.SOURCE_MISSING, labels, float(target.missing_metrics))
         for reason, count in target.failures.items():
             made.add(catalogue.SOURCE_FAILURES, (*labels, reason), float(count))
     return made.ordered()
