@@ -15,7 +15,7 @@ from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Signal, SignalId, SignalSet, instance_scope
 from pdscope.model.topology import Deployment, Role
 from pdscope.model.window import HistogramWindow, Window
-from support.windows import INF, NOW, Column, deployment, histogram, instance, observed, ramp, rising, window
+from support.windows import INF, NAN, NOW, Column, deployment, histogram, instance, observed, ramp, rising, window
 
 PAIR = deployment()
 SECONDS = (0.01, 0.1, 1.0, 10.0, INF)
@@ -66,6 +66,15 @@ def test_the_limit_of_running_requests(running: float, limit: float, ratio: floa
     assert reached.quality is Quality.MEASURED
 
 
+def test_the_mean_of_running_requests_by_the_newest_limit() -> None:
+    """Batches breathe; a limit that was changed holds from then on."""
+    found = decode({Metric.RUNNING: ramp(5.0, 65.0), Metric.MAX_RUNNING: [50.0] * 12 + [100.0]})
+    running = known(found, SignalId.RUNNING)
+    assert (running.value, running.quality, running.samples) == (95.0, Quality.MEASURED, 13)
+    assert known(found, SignalId.MAX_RUNNING).value == 100.0
+    assert known(found, SignalId.RUNNING_TO_LIMIT).value == 1.0
+
+
 def test_a_limit_that_the_engine_does_not_export() -> None:
     """The configured one, which nobody has checked."""
     of = deployment(instance("p0", Role.PREFILL), instance("d0", Role.DECODE, max_running=100))
@@ -101,15 +110,19 @@ def test_usage_without_what_is_arriving() -> None:
     net = known(found, SignalId.KV_USAGE_NET)
     assert net.value == pytest.approx(0.55)
     assert net.quality is Quality.MEASURED
-    assert known(found, SignalId.KV_FREE_REQUESTS).value == pytest.approx(0.45 * 100_000 / 2000)
+    free = known(found, SignalId.KV_FREE_REQUESTS)
+    assert free.value == pytest.approx(0.45 * 100_000 / 2000)
+    assert free.quality is Quality.DERIVED
 
 
 def test_usage_without_what_is_being_fetched() -> None:
     """Where the engine counts fetches instead: ten prompts of 2,000 tokens in a pool of 100,000."""
-    found = decode({Metric.KV_USAGE: 0.95, Metric.KV_FETCH_ACTIVE: 10.0, Metric.KV_POOL_TOKENS: 100_000.0})
+    usage, fetches = ramp(0.01, 0.89), ramp(1.0, 4.0)
+    found = decode({Metric.KV_USAGE: usage, Metric.KV_FETCH_ACTIVE: fetches, Metric.KV_POOL_TOKENS: 100_000.0})
     net = known(found, SignalId.KV_USAGE_NET)
     assert net.value == pytest.approx(0.75)
     assert net.quality is Quality.ESTIMATED
+    assert "less 10 fetches" in net.source
 
 
 def test_nothing_is_being_fetched() -> None:
@@ -121,8 +134,8 @@ def test_nothing_is_being_fetched() -> None:
 
 def test_usage_of_an_engine_that_does_not_tell_arrivals_apart() -> None:
     """Worth less."""
-    net = known(decode({Metric.KV_USAGE: 0.9375}), SignalId.KV_USAGE_NET)
-    assert (net.value, net.quality) == (0.9375, Quality.DERIVED)
+    net = known(decode({Metric.KV_USAGE: ramp(0.0625, 0.125)}), SignalId.KV_USAGE_NET)
+    assert (net.value, net.quality) == (0.5, Quality.DERIVED)
 
 
 @pytest.mark.parametrize("arriving", [Metric.KV_USAGE_IN_TRANSFER, Metric.KV_FETCH_ACTIVE])
@@ -141,15 +154,19 @@ def test_a_pool_that_says_that_it_is_more_than_full() -> None:
 
 def test_usage_is_the_greatest_net_usage_the_mean() -> None:
     """The peak fills the pool; admission goes by what is usual."""
-    found = decode({Metric.KV_USAGE: ramp(0.05, 0.3), Metric.KV_USAGE_IN_TRANSFER: 0.1})
-    assert known(found, SignalId.KV_USAGE).value == pytest.approx(0.9)
+    found = decode({Metric.KV_USAGE: ramp(0.05, 0.3), Metric.KV_USAGE_IN_TRANSFER: ramp(0.01, 0.04)})
+    usage = known(found, SignalId.KV_USAGE)
+    assert usage.value == pytest.approx(0.9)
+    assert (usage.quality, usage.samples) == (Quality.MEASURED, 13)
     assert known(found, SignalId.KV_USAGE_NET).value == pytest.approx(0.5)
 
 
 def test_prefills_pool_is_looked_at_too() -> None:
     """Finished prompts stay in it until they are fetched; nothing arrives there."""
-    found = signals(PAIR, {"p0": window({Metric.KV_USAGE: 0.9, Metric.KV_USAGE_IN_TRANSFER: 0.5})})
-    assert known(found, SignalId.KV_USAGE_NET, "p0").value == pytest.approx(0.9)
+    found = signals(PAIR, {"p0": window({Metric.KV_USAGE: ramp(0.05, 0.3), Metric.KV_USAGE_IN_TRANSFER: 0.5})})
+    net = known(found, SignalId.KV_USAGE_NET, "p0")
+    assert net.value == pytest.approx(0.6)
+    assert net.quality is Quality.MEASURED
     assert found.get(SignalId.ADMISSION_QUEUE, instance_scope("p0")) is None
 
 
@@ -164,6 +181,16 @@ def test_free_memory_in_requests_needs_a_prompt_length() -> None:
     ("own", "router", "tokens"),
     [
         ({Metric.KV_POOL_TOKENS: 5000.0}, {}, 5000.0),
+        ({Metric.KV_POOL_TOKENS: ramp(100.0, 1.0)}, {}, 1201.0),
+        ({Metric.KV_POOL_TOKENS: 1.0}, {}, 1.0),
+        ({Metric.KV_POOL_TOKENS: ramp(-100.0, 1200.0)}, {}, None),
+        ({Metric.KV_POOL_PAGES: ramp(1.0), Metric.PAGE_TOKENS: ramp(2.0)}, {}, 12.0 * 24.0),
+        ({Metric.KV_POOL_PAGES: 1.0, Metric.PAGE_TOKENS: 1.0}, {}, 1.0),
+        ({Metric.KV_POOL_PAGES: 0.0, Metric.PAGE_TOKENS: 64.0}, {}, None),
+        ({}, {Metric.KV_POOL_PAGES: ramp(1.0), Metric.PAGE_TOKENS: ramp(2.0)}, 12.0 * 24.0),
+        ({}, {Metric.KV_POOL_PAGES: 1.0, Metric.PAGE_TOKENS: 1.0}, 1.0),
+        ({}, {Metric.KV_POOL_PAGES: 100.0, Metric.PAGE_TOKENS: 0.0}, None),
+        ({}, {Metric.KV_POOL_PAGES: ramp(-1.0, 12.0), Metric.PAGE_TOKENS: 16.0}, None),
         ({Metric.KV_POOL_TOKENS: 0.0, Metric.KV_POOL_PAGES: 100.0, Metric.PAGE_TOKENS: 16.0}, {}, 1600.0),
         ({Metric.KV_POOL_PAGES: 100.0}, {}, None),
         ({}, {Metric.KV_POOL_PAGES: 100.0, Metric.PAGE_TOKENS: 64.0}, 6400.0),
@@ -231,6 +258,15 @@ def test_a_burst_is_not_a_queue() -> None:
     assert queue({Metric.DECODE_ALLOCATION_QUEUE: [50] * 9 + [0] * 4}) == (0.0, Quality.MEASURED)
 
 
+def test_a_queue_of_two_parts() -> None:
+    """What stands in each adds up, and so do the means; it is as old and as often seen as the worse part."""
+    landed = [NAN, NAN, *([1.0, 3.0] * 5), NAN]
+    parts: dict[Metric, Column] = {Metric.KV_FETCH_WAITING: ramp(1.0), Metric.KV_FETCH_LANDED: landed}
+    found = admission_queue(Observed(PAIR.instances[1], [window(parts)], NOW))
+    assert found is not None
+    assert (found.standing, found.mean, found.samples, found.age_seconds) == (7.0, 8.0, 10, 5.0)
+
+
 def test_only_decode_admits() -> None:
     """A unified engine's queue is prefill's."""
     found = signals(deployment(instance("u0", Role.UNIFIED)), {"u0": window({Metric.WAITING: 60.0})})
@@ -290,6 +326,7 @@ def test_rates_of_an_instance() -> None:
     scalars: dict[Metric, Column] = {Metric.GENERATED_TOKENS: rising(900.0)}
     found = signals(PAIR, {"d0": window(scalars, lazy=[Metric.PREEMPTIONS])})
     assert known(found, SignalId.GENERATION_RATE).value == 900.0
+    assert known(found, SignalId.GENERATION_RATE).quality is Quality.MEASURED
     assert known(found, SignalId.PREEMPTIONS_PER_SECOND).value == 0.0
     assert signals(PAIR, {"d0": window(scalars)}).get(SignalId.PREEMPTIONS_PER_SECOND, instance_scope("d0")) is None
 
@@ -298,7 +335,15 @@ def test_rates_of_an_instance() -> None:
 def test_the_share_of_prompts_that_came_with_their_kv(received: float, share: float) -> None:
     """At most all: whole blocks round up."""
     found = decode({Metric.KV_RECEIVED_TOKENS: rising(received), Metric.PROMPT_TOKENS: rising(1000.0)})
-    assert known(found, SignalId.KV_RECEIVED_SHARE).value == pytest.approx(share)
+    one = known(found, SignalId.KV_RECEIVED_SHARE)
+    assert one.value == pytest.approx(share)
+    assert one.quality is Quality.MEASURED
+
+
+def test_a_prompt_of_one_token() -> None:
+    """Counts as any other."""
+    found = decode({Metric.KV_RECEIVED_TOKENS: rising(1 / 60), Metric.PROMPT_TOKENS: rising(1 / 60)})
+    assert known(found, SignalId.KV_RECEIVED_SHARE).value == pytest.approx(1.0)
 
 
 def test_no_prompts_no_share() -> None:

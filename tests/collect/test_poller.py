@@ -35,13 +35,16 @@ class Scraped:
     takes_seconds: float = 0.0
     outcome: Callable[[int], Failure | None] = lambda _count: None
     interval_seconds: float = 5.0
+    cost: Callable[[int], float | None] = lambda _count: None
     starts: list[float] = field(default_factory=list)
     broken: list[Failure] = field(default_factory=list)
     in_flight: int = 0
     most_in_flight: int = 0
 
     def target(self) -> Target:
-        return Target(self.name, self.interval_seconds, self._scrape, self.broken.append)
+        return Target(
+            self.name, self.interval_seconds, self._scrape, self.broken.append, lambda: self.cost(len(self.starts))
+        )
 
     async def _scrape(self) -> Failure | None:
         self.starts.append(asyncio.get_running_loop().time())
@@ -172,9 +175,9 @@ async def test_a_fault_of_ours_ends_in_a_failure_and_stops_no_other(caplog: pyte
     well = Scraped("well")
     with polling([broken, well]):
         await asyncio.sleep(21.0)
-    assert len(broken.starts) == 5
+    assert broken.starts == pytest.approx([0.0, 5.0, 15.0])  # it counts as any other failure
     assert well.starts == pytest.approx([2.5, 7.5, 12.5, 17.5])
-    assert broken.broken == [Failure(FailureReason.INTERNAL, "KeyError: a fault of pdscope, see its log")] * 5
+    assert broken.broken == [Failure(FailureReason.INTERNAL, "KeyError: a fault of pdscope, see its log")] * 3
     [record] = caplog.records
     assert (record.levelno, record.getMessage()) == (logging.ERROR, "target broken: a fault of pdscope")
     assert record.exc_info is not None
@@ -185,8 +188,10 @@ async def test_each_change_of_state_is_logged_once(caplog: pytest.LogCaptureFixt
     caplog.set_level(logging.INFO)
     refused = Failure(FailureReason.CONNECT, "no connection: Connection refused")
     states = [None, refused, refused, TIMED_OUT, TIMED_OUT, None, None]
-    with polling([Scraped("p0", outcome=lambda count: states[count - 1])]):
-        await asyncio.sleep(5.0 * len(states) - 1.0)
+    scraped = Scraped("p0", outcome=lambda count: states[count - 1])
+    with polling([scraped]):
+        await asyncio.sleep(89.0)
+    assert len(scraped.starts) == len(states)
     assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
         ("WARNING", "target p0: connect: no connection: Connection refused"),
         ("WARNING", "target p0: timeout: no answer within 4 s"),

@@ -7,10 +7,12 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import NamedTuple
 
+from pdscope.collect.pace import COST_SHARE, Pace
 from pdscope.model.scrape import FailureReason
 
 MAX_IN_FLIGHT = 16
@@ -35,10 +37,11 @@ class Clock:
 
 
 class Failure(NamedTuple):
-    """Why a scrape brought nothing."""
+    """Why a scrape brought nothing, or, where `partial`, why one of its pages did not while another came."""
 
     reason: FailureReason
     detail: str
+    partial: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,22 +54,26 @@ class Target:
         scrape: scrapes once, keeps what it brought or why it failed, and returns the latter. It ends by itself within
             the target's own deadline.
         broke: keeps a failure that `scrape` could not keep, because it broke.
+        cost_seconds: how long the target worked on the answer to the last scrape; None: not known.
     """
 
     name: str
     interval_seconds: float
     scrape: Callable[[], Awaitable[Failure | None]]
     broke: Callable[[Failure], None]
+    cost_seconds: Callable[[], float | None] = lambda: None
 
 
 class Poller:
     """Scrapes targets until it is cancelled. One scrape of a target never overlaps another of the same.
 
     A target that let its last scrape time out waits in a lane of its own, as wide as the other, so that targets that
-    hang take no place from those that answer.
+    hang take no place from those that answer. A target that goes on failing, or whose page is a burden to it, is asked
+    less often than configured; no other target is.
 
     Attributes:
         first_cycle: set once each target was tried.
+        paces: how often each target is asked at present, by its name.
     """
 
     def __init__(
@@ -78,6 +85,9 @@ class Poller:
         self._lane = asyncio.Semaphore(max_in_flight)
         self._lane_of_the_hanging = asyncio.Semaphore(max_in_flight)
         self._untried = {target.name for target in targets}
+        self._paces = {target.name: Pace(target.interval_seconds) for target in targets}
+        self._told: set[str] = set()
+        self.paces: Mapping[str, Pace] = MappingProxyType(self._paces)
 
     async def run(self) -> None:
         """Scrape on and on; returns only where there is no target."""
@@ -91,32 +101,52 @@ class Poller:
     async def _watch(self, target: Target, due: float) -> None:
         """Scrape one target; `due` is monotonic."""
         clock = self._clock
-        state: FailureReason | None = None
+        state: Failure | None = None
         while True:
             await clock.sleep(max(0.0, due - clock.monotonic()))
-            async with self._lane_of_the_hanging if state is FailureReason.TIMEOUT else self._lane:
+            hangs = state is not None and state.reason is FailureReason.TIMEOUT
+            async with self._lane_of_the_hanging if hangs else self._lane:
                 started = clock.monotonic()
                 state = await self._scrape(target, state)
             self._tried(target)
-            due = next_start(started, target.interval_seconds, clock.monotonic())
+            due = next_start(started, self._keep_pace(target, state), clock.monotonic())
 
-    async def _scrape(self, target: Target, before: FailureReason | None) -> FailureReason | None:
+    async def _scrape(self, target: Target, before: Failure | None) -> Failure | None:
         """Scrape once and log a change. The one place where a mistake of ours in a scrape ends: others go on."""
         try:
             failure = await target.scrape()
         except Exception as error:  # noqa: BLE001 - expected failures are values; this is what nobody foresaw
             failure = Failure(FailureReason.INTERNAL, f"{type(error).__name__}: a fault of pdscope, see its log")
-            if before is not failure.reason:
+            if before is None or before.reason is not failure.reason:
                 _log.exception("target %s: a fault of pdscope", target.name)
             target.broke(failure)
-            return failure.reason
+            return failure
         if failure is None:
             if before is not None:
                 _log.info("target %s: answers again", target.name)
             return None
-        if before is not failure.reason:
+        if before is None or before.reason is not failure.reason:
             _log.warning("target %s: %s: %s", target.name, failure.reason, failure.detail)
-        return failure.reason
+        return failure
+
+    def _keep_pace(self, target: Target, state: Failure | None) -> float:
+        """Seconds from the last start to the next; the first time that a page proves a burden is logged."""
+        pace = self._paces[target.name]
+        if state is not None and not state.partial:
+            pace.failed()
+            return pace.interval_seconds
+        pace.succeeded(target.cost_seconds())
+        if pace.stretch > 1.0 and target.name not in self._told:
+            self._told.add(target.name)
+            _log.warning(
+                "target %s: its page takes %.3g s, over %.0f %% of the interval of %g s: asked every %.3g s instead",
+                target.name,
+                pace.cost_seconds,
+                COST_SHARE * 100,
+                pace.configured_seconds,
+                pace.interval_seconds,
+            )
+        return pace.interval_seconds
 
     def _tried(self, target: Target) -> None:
         self._untried.discard(target.name)

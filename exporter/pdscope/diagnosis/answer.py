@@ -56,9 +56,7 @@ def summarise(
     clause = _disagreement(case, phase, verdict.stage)
     if clause:
         text += f"; {clause}"
-    first = text.split(maxsplit=1)[0]
-    named = any(i.name == first for i in case.deployment.instances)  # a name is written as it is
-    return f"{text if named else text[0].upper() + text[1:]}."
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _disagreement(case: Case, phase: Phase, stage: Stage) -> str:

@@ -5,35 +5,35 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import re
 import signal
-import socket
-from collections.abc import Callable, Iterator
-
-import uvicorn
+from collections.abc import Callable
 
 from pdscope import __version__
 from pdscope.collect.poller import Clock, Poller, next_start
 from pdscope.config import Config
-from pdscope.errors import UsageError
+from pdscope.errors import PdscopeError, UsageError
+from pdscope.model.history import Past
 from pdscope.model.report import Report
+from pdscope.render.debug import DebugFacts
 from pdscope.render.metrics import CONTENT_TYPE_OPENMETRICS, CONTENT_TYPE_TEXT, render_metrics
+from pdscope.runtime.history import History
+from pdscope.runtime.listening import DEFAULT_LISTEN, Server, address_of, open_listener
+from pdscope.runtime.live_watch import LiveWatch
 from pdscope.runtime.plugins import Plugins
-from pdscope.runtime.targets import PolledTarget, sort_out
+from pdscope.runtime.settling import Settling
+from pdscope.runtime.targets import PolledTarget, Unreadable, sort_out
 from pdscope.runtime.topology import read_shapes
-from pdscope.runtime.watch import Watch
 from pdscope.sources.http import Fetcher
 from pdscope.web.app import create_app
+from pdscope.web.paths import Paths
 
-DEFAULT_LISTEN = "127.0.0.1:9836"
+__all__ = ["DEFAULT_LISTEN", "Live", "Load", "serve"]
 
-_LISTEN = re.compile(r"(?:\[(?P<v6>[0-9A-Fa-f:.]+)\]|(?P<host>[^\[\]:\s]*)):(?P<port>[0-9]{1,5})")
-_KEEP_ALIVE_SECONDS = 75
-"""Longer than the usual interval of whoever scrapes us, so that we never close a connection under their request."""
+Load = Callable[[], Config]
+"""Reads the configuration again, and checks it. Raises PdscopeError when it is wrong."""
+
 _SETTLE_RATIO = 0.1
 """Share of the interval by which judging comes after the cycle, so that the scrapes which end a cycle are in it."""
-_STOP_SECONDS = 3
-"""What running requests get to end; with the rest of the shutdown it stays under 5 s."""
 
 _log = logging.getLogger(__name__)
 
@@ -45,21 +45,46 @@ class Live:
         unreadable: what is configured but not polled.
     """
 
-    def __init__(self, config: Config, plugins: Plugins, *, clock: Clock | None = None) -> None:
-        polled, unreadable = sort_out(config, plugins)
-        self.unreadable = tuple(unreadable)
+    def __init__(
+        self, config: Config, plugins: Plugins, *, clock: Clock | None = None, load: Load | None = None
+    ) -> None:
+        """Set everything up; nothing is asked yet.
+
+        Args:
+            config: what is watched.
+            plugins: adapters and rules.
+            clock: the time; tests bring their own.
+            load: reads the configuration again; None: it did not come from a file.
+
+        Raises:
+            ConfigError: a file that the configuration names cannot be used.
+        """
+        self._plugins = plugins
         self._clock = clock or Clock()
-        self._interval_seconds = config.scrape.interval_seconds
-        self._watch = Watch(config, plugins, shapes=read_shapes(config))
+        self._load = load
         self._fetcher = Fetcher(monotonic=self._clock.monotonic)
-        targets = [PolledTarget(asked, self._watch, self._fetcher, self._clock).target() for asked in polled]
-        self._poller = Poller(targets, clock=self._clock)
+        self._settling = Settling()
+        self._history = History()
         self._report: Report | None = None
         self._bodies: dict[bool, bytes] = {}
+        self._reload_ok = True
+        self._broken: frozenset[str] = frozenset()
+        self._tried = False
+        self._renewed = asyncio.Event()
+        self.unreadable: tuple[Unreadable, ...] = ()
+        self._shapes = read_shapes(config)
+        self._watch = LiveWatch(config, plugins, shapes=self._shapes)
+        self._poller = self._make_poller()
+
+    def _make_poller(self) -> Poller:
+        polled, unreadable = sort_out(self.config, self._plugins)
+        self.unreadable = tuple(unreadable)
+        targets = [PolledTarget(asked, self._watch, self._fetcher, self._clock).target() for asked in polled]
+        return Poller(targets, clock=self._clock)
 
     @property
     def report(self) -> Report | None:
-        """The last cycle; None before each target was tried once, and while judging fails."""
+        """The last cycle, with hysteresis; None before each target was tried once, and while judging fails."""
         return self._report
 
     @property
@@ -72,6 +97,25 @@ class Live:
         """Of pdscope."""
         return __version__
 
+    @property
+    def config(self) -> Config:
+        """What is watched now."""
+        return self._watch.config
+
+    @property
+    def can_reload(self) -> bool:
+        """Whether the configuration came from a file that can be read again."""
+        return self._load is not None
+
+    def past(self, deployment: str) -> Past:
+        """What is remembered of a deployment."""
+        return self._history.past(deployment)
+
+    def debug(self, deployment: str) -> DebugFacts:
+        """What is behind the diagnosis of a deployment; nothing of one that is not configured."""
+        found = next((d for d in self.config.deployments if d.name == deployment), None)
+        return DebugFacts() if found is None else self._watch.debug(found)
+
     def metrics_body(self, *, openmetrics: bool) -> tuple[bytes, str]:
         """`/metrics` of the last cycle, rendered once at the first request for it, and its content type.
 
@@ -82,61 +126,103 @@ class Live:
             raise RuntimeError("no report yet")
         body = self._bodies.get(openmetrics)
         if body is None:
-            body = render_metrics(self._report, version=self.version, openmetrics=openmetrics)
+            body = render_metrics(
+                self._report, version=self.version, openmetrics=openmetrics, reload_ok=self._reload_ok
+            )
             self._bodies[openmetrics] = body
         return body, CONTENT_TYPE_OPENMETRICS if openmetrics else CONTENT_TYPE_TEXT
 
+    def reload(self) -> None:
+        """Read the configuration again and go on with it: unchanged targets keep their data, deployments their past.
+
+        Raises:
+            PdscopeError: the new one is wrong, or there is none to read; all goes on with the old one.
+        """
+        if self._load is None:
+            raise UsageError("there is no configuration file to read again")
+        self._bodies.clear()
+        try:
+            config = self._load()
+            shapes = read_shapes(config)
+            watch = LiveWatch(config, self._plugins, shapes=shapes)
+        except PdscopeError as error:
+            self._reload_ok = False
+            _log.error("the configuration was not reloaded, the old one stays: %s", error)
+            raise
+        self._reload_ok = True
+        if (config, shapes) == (self.config, self._shapes):
+            _log.info("the configuration was reloaded: nothing has changed")
+            return
+        watch.take_over(self._watch)
+        self._watch, self._shapes = watch, shapes
+        self._poller = self._make_poller()
+        self._renewed.set()
+        _log.info("the configuration was reloaded")
+        if self._tried:
+            self._judge(counts=False)
+
+    def reload_quietly(self) -> None:
+        """The same for a signal: nobody waits for an answer, and the error is logged already."""
+        with contextlib.suppress(PdscopeError):
+            self.reload()
+
     async def run(self, stop: asyncio.Event) -> None:
         """Poll and judge until `stop` is set. Scrapes under way are dropped then."""
-        for item in self.unreadable:
-            _log.warning("%s: not polled: %s", item.name, item.why)
         async with self._fetcher, asyncio.TaskGroup() as group:
-            tasks = [group.create_task(self._poller.run()), group.create_task(self._judge_on())]
+            running = group.create_task(self._run_generations())
             await stop.wait()
-            for task in tasks:
-                task.cancel()
+            running.cancel()
+
+    async def _run_generations(self) -> None:
+        """Poll and judge; start anew with each new configuration."""
+        while True:
+            self._renewed.clear()
+            for item in self.unreadable:
+                _log.warning("%s: not polled: %s", item.name, item.why)
+            async with asyncio.TaskGroup() as group:
+                tasks = [group.create_task(self._poller.run()), group.create_task(self._judge_on())]
+                await self._renewed.wait()
+                for task in tasks:
+                    task.cancel()
 
     async def _judge_on(self) -> None:
-        await self._poller.first_cycle.wait()
-        clock, interval_seconds = self._clock, self._interval_seconds
-        broken = self._judge(frozenset())
+        """Judge once an interval. Only the very first judgement waits until each target was tried."""
+        clock, interval_seconds = self._clock, self.config.scrape.interval_seconds
+        if not self._tried:
+            await self._poller.first_cycle.wait()
+            self._tried = True
+            self._judge()
         started = clock.monotonic() + _SETTLE_RATIO * interval_seconds
         while True:
             started = next_start(started, interval_seconds, clock.monotonic())
             await clock.sleep(max(0.0, started - clock.monotonic()))
-            broken = self._judge(broken)
+            self._judge()
 
-    def _judge(self, before: frozenset[str]) -> frozenset[str]:
+    def _judge(self, *, counts: bool = True) -> None:
         """Make the next report. A fault of ours leaves none, as an old one would pass for the present.
 
-        Args:
-            before: what was broken in the last cycle, and was logged then.
+        What is broken is logged when it breaks; "report" stands for the whole.
 
-        Returns:
-            The rules that are broken now; "report" stands for the whole.
+        Args:
+            counts: whether it is an evaluation of its own, which hysteresis counts and the history remembers.
         """
         self._bodies.clear()
         try:
-            self._report = self._watch.report(self._clock.wall())
+            report = self._watch.report(self._clock.wall())
+            self._report = self._settling.settle(report, counts=counts)
+            if counts:
+                self._history.add(self._report)
         except Exception:  # noqa: BLE001 - a fault of ours must not end the polling; it is logged once below
             self._report = None
-            if "report" not in before:
+            if "report" not in self._broken:
                 _log.exception("no diagnosis: a fault of pdscope")
-            return frozenset({"report"})
+            self._broken = frozenset({"report"})
+            return
         broken = {failure.rule: failure.error for failure in self._watch.rule_errors}
         for rule, error in broken.items():
-            if rule not in before:
+            if rule not in self._broken:
                 _log.error("rule %s: a fault of pdscope", rule, exc_info=error)
-        return frozenset(broken)
-
-
-class _Server(uvicorn.Server):
-    """uvicorn, which would take the signals for itself and raise them again at the end."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:
-        """Leave them to `serve`."""
-        yield
+        self._broken = frozenset(broken)
 
 
 async def serve(
@@ -146,8 +232,10 @@ async def serve(
     *,
     clock: Clock | None = None,
     on_ready: Callable[[str], None] | None = None,
+    load: Load | None = None,
+    paths: Paths | None = None,
 ) -> None:
-    """Poll, judge and serve until SIGTERM or SIGINT; then end within 5 s.
+    """Poll, judge and serve until SIGTERM or SIGINT; then end within 5 s. SIGHUP reloads where that is possible.
 
     Args:
         config: what is watched.
@@ -155,31 +243,24 @@ async def serve(
         listen: "host:port"; port 0 is any free one, an empty host all addresses.
         clock: the time; tests bring their own.
         on_ready: called with the real address (`127.0.0.1:9836`) as soon as it can be connected to.
+        load: reads the configuration again, for a reload; None: there is nothing to reload.
+        paths: where the interface lies; left out: at the root.
 
     Raises:
         UsageError: `listen` is no address, or cannot be had.
+        ConfigError: a file that the configuration names cannot be used.
     """
     stop = asyncio.Event()
-    live = Live(config, plugins, clock=clock)
+    live = Live(config, plugins, clock=clock, load=load)
     loop = asyncio.get_running_loop()
-    with contextlib.closing(_listen(listen)) as listener:
-        address = _address(listener)
-        server = _Server(
-            uvicorn.Config(
-                create_app(live),
-                http="h11",
-                ws="none",
-                lifespan="off",
-                log_config=None,
-                access_log=False,
-                server_header=False,
-                proxy_headers=False,
-                timeout_keep_alive=_KEEP_ALIVE_SECONDS,
-                timeout_graceful_shutdown=_STOP_SECONDS,
-            )
-        )
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop.set)
+    handlers = {signal.SIGTERM: stop.set, signal.SIGINT: stop.set}
+    if live.can_reload:
+        handlers[signal.SIGHUP] = live.reload_quietly
+    with contextlib.closing(open_listener(listen)) as listener:
+        address = address_of(listener)
+        server = Server(create_app(live, paths))
+        for number, handler in handlers.items():
+            loop.add_signal_handler(number, handler)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(live.run(stop))
@@ -190,24 +271,5 @@ async def serve(
                 await stop.wait()
                 server.should_exit = True
         finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
+            for number in handlers:
                 loop.remove_signal_handler(number)
-
-
-def _listen(listen: str) -> socket.socket:
-    """A listening socket."""
-    match = _LISTEN.fullmatch(listen)
-    if match is None or int(match["port"]) > 65535:
-        raise UsageError(f"{listen!r} is no address to listen on: write host:port, such as {DEFAULT_LISTEN}")
-    host, port = match["v6"] or match["host"] or None, int(match["port"])
-    try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        return socket.create_server((str(found[0][4][0]), port), family=found[0][0])
-    except (OSError, UnicodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "the host is no name"
-        raise UsageError(f"cannot listen on {listen}: {why}") from None
-
-
-def _address(listener: socket.socket) -> str:
-    host, port = listener.getsockname()[:2]
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

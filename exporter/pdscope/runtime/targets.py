@@ -74,6 +74,7 @@ class PolledTarget:
         self._clock = clock
         self._page = PageKind.METRICS
         self._lacks_loads = False
+        self._cost_seconds: float | None = None
         if isinstance(config, InstanceConfig):
             engine = _engine(config)
             self._urls = {PageKind.METRICS: f"{config.url}/metrics", PageKind.LOADS: f"{config.url}{_LOADS_PATH}"}
@@ -85,11 +86,13 @@ class PolledTarget:
 
     def target(self) -> Target:
         """What the poller needs to know of it."""
-        return Target(self._config.name, self._config.scrape.interval_seconds, self._scrape, self._fail)
+        interval_seconds = self._config.scrape.interval_seconds
+        return Target(self._config.name, interval_seconds, self._scrape, self._fail, lambda: self._cost_seconds)
 
     async def _scrape(self) -> Failure | None:
         """All pages within one deadline, so that there is one request at a time and no place in line is held longer."""
         ends = self._clock.monotonic() + self._config.scrape.timeout_seconds
+        self._cost_seconds = None
         metrics = await self._read(PageKind.METRICS, ACCEPT_TEXT, ends)
         if not self._has_loads:
             return metrics
@@ -98,7 +101,10 @@ class PolledTarget:
             self._fail(metrics)
             return metrics
         loads = await self._read(PageKind.LOADS, ACCEPT_JSON, ends)
-        return metrics or loads
+        if metrics is not None and loads is not None:
+            return metrics
+        failure = metrics or loads
+        return None if failure is None else failure._replace(partial=True)
 
     async def _read(self, page: PageKind, accept: str, ends: float) -> Failure | None:
         """One page; `ends` is monotonic."""
@@ -117,6 +123,7 @@ class PolledTarget:
             failure = Failure(fetched.reason, fetched.detail)
             self._fail(failure)
             return failure
+        self._cost_seconds = (self._cost_seconds or 0.0) + fetched.duration_seconds
         at = self._clock.wall()
         scrapes = self._watch.feed(self._config.name, page, fetched.body or b"", at, fetched.duration_seconds)
         if page is PageKind.METRICS and self._finds_loads and all(scrape.ok for scrape in scrapes):

@@ -14,10 +14,11 @@ from pdscope.model.report import DeploymentReport, InstanceState, Report, Target
 from pdscope.model.scrape import FailureReason, Scrape
 from pdscope.model.topology import KvShape
 from pdscope.model.window import Window
+from pdscope.runtime.missing import Missing
 from pdscope.runtime.plugins import ENGINE_ALIASES, Plugins
 from pdscope.runtime.topology import build_deployment
 from pdscope.sources.bundle import PageKind
-from pdscope.sources.reader import PageReader, TargetReader
+from pdscope.sources.reader import PageReader, TargetReader, role_of
 
 _LOADS = "sglang_loads"
 
@@ -53,6 +54,7 @@ class Watch:
         self._store = Store(retention_seconds or config.window_seconds * 4 + 120)
         self._failures: dict[Stream, dict[FailureReason, int]] = {}
         self._last_success: dict[Stream, float] = {}
+        self._missing = Missing.of((*plugins.engines, *plugins.devices))
         self._rule_failures: dict[str, int] = {rule.id: 0 for rule in plugins.rules}
         self.rule_errors: list[RuleFailure] = []
         for deployment in config.deployments:
@@ -96,6 +98,7 @@ class Watch:
         self._store.add(stream, scrape)
         if scrape.ok:
             self._last_success[stream] = scrape.at
+            self._missing.note(stream, scrape)
         elif scrape.reason is not None:
             counts = self._failures.setdefault(stream, {})
             counts[scrape.reason] = counts.get(scrape.reason, 0) + 1
@@ -147,13 +150,26 @@ class Watch:
         up = None if newest is None else newest.ok and now - newest.at <= age
         return InstanceState(name, up, facts.get(Fact.ENGINE_VERSION), facts.get(Fact.MODEL))
 
+    def _facts(self, name: str) -> dict[Fact, str]:
+        """What the newest pages of a target state; `/v1/loads`, which states the version and the live role, wins."""
+        facts: dict[Fact, str] = {}
+        for kind in (PageKind.METRICS, PageKind.LOADS):
+            newest = self._store.newest(Stream(name, kind, name))
+            if newest is not None:
+                facts.update(newest.facts)
+        return facts
+
     def _target_states(self) -> list[TargetState]:
         states = []
         for deployment in self.config.deployments:
             names = {*(i.name for i in deployment.instances), *(d.name for d in deployment.devices)}
+            roles = {i.name: i.role for i in deployment.instances}
             for stream in self._readers:
                 newest = self._store.newest(stream)
                 if stream.target in names and newest is not None:
+                    facts = self._facts(stream.target)
+                    role = roles.get(stream.target) or role_of(facts, self.plugins.engines)
+                    missing = self._missing.metrics(stream, newest, facts.get(Fact.ENGINE_VERSION), role)
                     states.append(
                         TargetState(
                             deployment=deployment.name,
@@ -162,6 +178,7 @@ class Watch:
                             up=newest.ok,
                             duration_seconds=newest.duration_seconds,
                             last_success=self._last_success.get(stream),
+                            missing_metrics=len(missing),
                             failures=dict(self._failures.get(stream, {})),
                         )
                     )

@@ -14,6 +14,7 @@ from types import ModuleType
 
 from pdscope.model.metric import Fact, Kind, Metric
 from pdscope.model.topology import EngineProfile, Role
+from pdscope.sources.promises import Promise
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class Adapter:
         roles: value of the fact `role` -> role.
         flatten: turns a JSON page into text exposition samples; None for exposition pages.
         profile: what diagnosis must know of the engine; None for devices.
+        promised: what its page must have once the program has served requests.
     """
 
     name: str
@@ -83,6 +85,7 @@ class Adapter:
     roles: Mapping[str, Role] = field(default_factory=dict)
     flatten: Callable[[bytes], bytes] | None = None
     profile: EngineProfile | None = None
+    promised: tuple[Promise, ...] = ()
 
     def sample_names(self) -> frozenset[str]:
         """Every sample name that the adapter can use, in both spellings of the prefix."""

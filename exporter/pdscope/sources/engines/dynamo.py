@@ -14,6 +14,7 @@ from __future__ import annotations
 from pdscope.model.metric import Fact, Metric
 from pdscope.model.topology import EngineProfile, Role, Routing
 from pdscope.sources.adapter import Adapter, Series
+from pdscope.sources.promises import promise
 
 PROFILE = EngineProfile(
     name="dynamo",
@@ -41,6 +42,7 @@ FRONTEND = Adapter(
     router=True,
     facts={Fact.MODEL: "model"},
     profile=PROFILE,
+    promised=(promise(Metric.TTFT, Metric.ITL, Metric.REQUESTS_ARRIVED, Metric.REQUESTS_FINISHED),),
     series={
         Metric.TTFT: (Series("dynamo_frontend_time_to_first_token_seconds", lazy=True),),
         Metric.ITL: (Series("dynamo_frontend_inter_token_latency_seconds", lazy=True),),
@@ -63,6 +65,7 @@ WORKER = Adapter(
     facts={Fact.ROLE: "dynamo_component"},
     roles={"prefill": Role.PREFILL, "backend": Role.DECODE},
     profile=PROFILE,
+    promised=(promise(Metric.IN_FLIGHT, Metric.REQUESTS_ARRIVED),),
     series={
         Metric.IN_FLIGHT: (Series("dynamo_component_inflight_requests", _GENERATE),),
         Metric.REQUESTS_ARRIVED: (Series("dynamo_component_requests_total", _GENERATE),),

@@ -23,6 +23,7 @@ from pdscope.errors import PageError
 from pdscope.model.metric import Fact, Metric
 from pdscope.model.topology import EngineProfile, Role, Routing
 from pdscope.sources.adapter import Adapter, InfoLabel, Series
+from pdscope.sources.promises import promise
 
 _MIB = 2.0**20
 _GIB = 2.0**30
@@ -59,6 +60,26 @@ PROFILE = EngineProfile(
     },
 )
 
+_DECODES = (Role.DECODE, Role.UNIFIED)
+_PROMISED = (
+    promise(
+        *(Metric.RUNNING, Metric.WAITING_CAPACITY, Metric.KV_USAGE),
+        *(Metric.PREFILL_BOOTSTRAP_QUEUE, Metric.PREFILL_TRANSFER_QUEUE),
+        *(Metric.DECODE_ALLOCATION_QUEUE, Metric.DECODE_TRANSFER_QUEUE),
+        *(Metric.REQUESTS_FINISHED, Metric.PROMPT_TOKENS),
+    ),
+    promise(Metric.TTFT, Metric.ITL, Metric.GENERATED_TOKENS, roles=_DECODES),
+    promise(Metric.QUEUE_TIME, since="0.5.2"),
+    promise(Metric.EXPOSED_TRANSFER_TIME, since="0.5.3", roles={Role.PREFILL}),
+    promise(Metric.KV_POOL_TOKENS, Metric.KV_POOL_TOKENS_PER_RANK, since="0.5.6"),
+    promise(Metric.CONTEXT_TOKENS, since="0.5.7", roles=_DECODES),
+    promise(Metric.KV_TRANSFER_TIME, Metric.KV_TRANSFER_BYTES, since="0.5.10", roles={Role.PREFILL}),
+    promise(Metric.PAGE_TOKENS, Metric.KV_POOL_PAGES, since="0.5.11"),
+    promise(Metric.KV_POOL_BYTES, since="0.5.17"),
+    promise(Metric.IDLE, since="0.5.20"),
+    promise(Metric.KV_USAGE_IN_TRANSFER, since="0.5.23", roles={Role.DECODE}),
+)
+
 METRICS = Adapter(
     name="sglang",
     probe=("sglang:",),
@@ -69,6 +90,7 @@ METRICS = Adapter(
     facts={Fact.ROLE: "engine_type", Fact.MODEL: "model_name"},
     roles=_ROLES,
     profile=PROFILE,
+    promised=_PROMISED,
     series={
         Metric.RUNNING: (Series("sglang:num_running_reqs"),),
         Metric.WAITING_CAPACITY: (Series("sglang:num_queue_reqs"),),
@@ -187,6 +209,7 @@ LOADS = Adapter(
     roles=_ROLES,
     flatten=flatten_loads,
     profile=PROFILE,
+    promised=(promise(Metric.RUNNING, Metric.KV_POOL_TOKENS), promise(Metric.MAX_RUNNING, since="0.5.17")),
     series={
         Metric.RUNNING: (Series("sglang_loads:num_running_reqs"),),
         Metric.WAITING_CAPACITY: (Series("sglang_loads:queues_waiting"),),

@@ -14,6 +14,7 @@ from __future__ import annotations
 from pdscope.model.metric import Fact, Metric
 from pdscope.model.topology import EngineProfile
 from pdscope.sources.adapter import Adapter, Series
+from pdscope.sources.promises import promise
 
 PROFILE = EngineProfile(
     name="smg",
@@ -27,6 +28,7 @@ ADAPTERS = (
         router=True,
         facts={Fact.MODEL: "model"},
         profile=PROFILE,
+        promised=(promise(Metric.REQUESTS_ARRIVED),),
         series={
             Metric.TTFT: (Series("smg_pd_ttft_seconds", lazy=True),),
             Metric.REQUESTS_ARRIVED: (Series("smg_router_requests_total", lazy=True),),

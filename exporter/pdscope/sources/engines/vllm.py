@@ -1,18 +1,20 @@
-"""vLLM 0.11 to 0.33, with the NIXL connector; with Mooncake's the bytes, failures and expiries that 0.33 counts.
+"""vLLM 0.9 to 0.33, with the NIXL connector and, as of 0.33, Mooncake's.
 
 Read in the wheels and observed on vLLM 0.32.0 (vllm/v1/metrics/loggers.py, kv_connector/v1/nixl). What matters here:
 
 * With a sequential router (vllm-router, NIXL) prefill answers before decode is asked: the user waits for both TTFTs.
 * A prefill instance pins finished KV until decode has read it; decode allocates before it pulls. Usage is judged net.
 * NIXL counts on the side that initiates (decode for pull), one observation for each remote rank: bytes are exact.
+  Mooncake pushes, so its histograms fill on prefill.
 * `num_requests_waiting` is capacity plus deferred (0.22 and newer); the stages of the KV fetch exist from 0.32 on.
 """
 
 from __future__ import annotations
 
 from pdscope.model.metric import Fact, Metric
-from pdscope.model.topology import EngineProfile, Routing
+from pdscope.model.topology import EngineProfile, Role, Routing
 from pdscope.sources.adapter import Adapter, InfoLabel, Series
+from pdscope.sources.promises import promise
 
 
 def _fetch(stage: str) -> tuple[Series, ...]:
@@ -52,6 +54,20 @@ ADAPTERS = (
         rank_labels=("engine",),
         facts={Fact.MODEL: "model_name"},
         profile=PROFILE,
+        promised=(
+            promise(
+                *(Metric.RUNNING, Metric.WAITING, Metric.KV_USAGE, Metric.PREEMPTIONS, Metric.STEPS),
+                *(Metric.PROMPT_TOKENS, Metric.GENERATED_TOKENS, Metric.REQUESTS_FINISHED, Metric.PROMPT_LENGTH),
+                *(Metric.TTFT, Metric.ITL, Metric.QUEUE_TIME, Metric.PREFILL_TIME),
+            ),
+            promise(Metric.PREFILL_COMPUTED_TOKENS, Metric.KV_RECEIVED_TOKENS, since="0.16"),
+            promise(Metric.WAITING_CAPACITY, since="0.22"),
+            promise(
+                *(Metric.KV_FETCH_WAITING, Metric.KV_FETCH_ACTIVE, Metric.KV_FETCH_LANDED),
+                since="0.32",
+                roles={Role.DECODE},
+            ),
+        ),
         series={
             Metric.RUNNING: (Series("vllm:num_requests_running"),),
             Metric.WAITING: (Series("vllm:num_requests_waiting"),),
@@ -70,6 +86,7 @@ ADAPTERS = (
             Metric.PREFILL_CACHED_TOKENS: (
                 *_tokens("local_cache_hit"),
                 Series("vllm:prefix_cache_hits_total"),  # before 0.16
+                Series("vllm:gpu_prefix_cache_hits_total"),  # up to 0.11
             ),
             Metric.KV_RECEIVED_TOKENS: (
                 *_tokens("external_kv_transfer"),
@@ -93,13 +110,19 @@ ADAPTERS = (
             Metric.PROMPT_LENGTH: (Series("vllm:request_prompt_tokens"),),
             Metric.QUEUE_TIME: (Series("vllm:request_queue_time_seconds"),),
             Metric.PREFILL_TIME: (Series("vllm:request_prefill_time_seconds"),),
-            Metric.KV_TRANSFER_TIME: (Series("vllm:nixl_xfer_time_seconds"),),
+            Metric.KV_TRANSFER_TIME: (
+                Series("vllm:nixl_xfer_time_seconds"),
+                Series("vllm:mooncake_xfer_time_seconds"),  # from 0.33
+            ),
             Metric.KV_TRANSFER_BYTES: (
                 Series("vllm:nixl_bytes_transferred"),
                 Series("vllm:mooncake_bytes_transferred"),  # from 0.33
             ),
             Metric.KV_POST_TIME: (Series("vllm:nixl_post_time_seconds"),),
-            Metric.KV_DESCRIPTORS: (Series("vllm:nixl_num_descriptors"),),
+            Metric.KV_DESCRIPTORS: (
+                Series("vllm:nixl_num_descriptors"),
+                Series("vllm:mooncake_num_descriptors"),  # from 0.33
+            ),
         },
         infos={
             Metric.PAGE_TOKENS: (InfoLabel("vllm:cache_config_info", "block_size"),),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from pdscope.model.metric import Metric
 from pdscope.model.topology import EngineProfile, Routing
 from pdscope.sources.adapter import Adapter, Series
+from pdscope.sources.promises import promise
 
 PROFILE = EngineProfile(
     name="vllm_router",
@@ -22,6 +23,7 @@ ADAPTERS = (
         probe=("vllm_router_",),
         router=True,
         profile=PROFILE,
+        promised=(promise(Metric.REQUESTS_ARRIVED),),
         series={
             Metric.REQUESTS_ARRIVED: (Series("vllm_router_pd_requests_total", lazy=True),),
             Metric.DECODE_PENDING: (Series("vllm_router_pd_pending_decode_requests"),),
