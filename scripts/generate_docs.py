@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that follow from the rules: docs/verdicts.md and docs/rules/<rule>.md."""
+"""Writes the pages of docs/ that follow from the code: verdicts, rules, and the metrics of the catalogue."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pdscope.diagnosis.engine import discover
 from pdscope.pages import VERDICTS, prose
+from pdscope.render.catalogue import metrics_page
 from pdscope.render.pages import rule_page, verdicts_page
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -19,11 +20,12 @@ def pages() -> Mapping[str, str]:
     rules = discover()
     texts = {f"{VERDICTS}.md": (VERDICTS, verdicts_page(rules, prose(VERDICTS)))}
     texts |= {f"rules/{rule.id}.md": (rule.id, rule_page(rule, prose(rule.id))) for rule in rules}
-    return {path: _note(name) + text for path, (name, text) in texts.items()}
+    found = {path: _note(f"pages/{name}.md or the rule") + text for path, (name, text) in texts.items()}
+    return {**found, "metrics.md": _note("render/catalogue.py") + metrics_page()}
 
 
-def _note(name: str) -> str:
-    return f"<!-- Written by scripts/generate_docs.py. Edit exporter/pdscope/pages/{name}.md or the rule. -->\n\n"
+def _note(source: str) -> str:
+    return f"<!-- Written by scripts/generate_docs.py. Edit exporter/pdscope/{source}. -->\n\n"
 
 
 def differences(docs: Path) -> list[str]:

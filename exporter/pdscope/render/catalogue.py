@@ -154,3 +154,22 @@ ALL: tuple[MetricDef, ...] = (
     RULE_FAILURES,
     CONFIG_RELOAD,
 )
+
+
+def metrics_page() -> str:
+    """The catalogue as documentation, in Markdown."""
+    rows = [
+        f"| `{d.name}` | {d.kind} | {', '.join(f'`{label}`' for label in d.labels) or '–'} | {d.help} | {d.stability} |"
+        for d in ALL
+    ]
+    head = """# Metrics
+
+Everything that `/metrics` exports. Units are base units and stand in the name. What is unknown or stale is absent, never 0.
+One-hot families (`..._verdict`, `..._phase`, `..._confidence`) always export all their states. `worker` is the name of an
+instance in the configuration; the label `instance` is never used, so that nothing collides with Prometheus' own.
+`pdscope_deployment_info` also carries the deployment's own `labels`.
+
+| metric | type | labels | meaning | stability |
+|---|---|---|---|---|
+"""
+    return head + "\n".join(rows) + "\n"

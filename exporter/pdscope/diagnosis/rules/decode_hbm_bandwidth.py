@@ -24,8 +24,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
         reached = (board.value(SignalId.HBM_UTILIZATION) or 0.0) / achievable if achievable > 0 else 1.0
         yield board.finding(
             over & full,
-            headline=f"the memory of {instance.name} works at {board.text(SignalId.HBM_UTILIZATION)} of the theoretical "
-            f"bandwidth, {format_quantity(reached, Unit.RATIO)} of what can be had, with "
+            headline=f"the memory of {instance.name} works at {board.text(SignalId.HBM_UTILIZATION)} of its "
+            f"theoretical bandwidth, {format_quantity(reached, Unit.RATIO)} of what can be had, with "
             f"{board.text(SignalId.RUNNING)} in the batch; ITL p50 is {board.text(SignalId.ITL_P50)}",
             strength=reached / 2,
             decisive=(SignalId.HBM_UTILIZATION,),
