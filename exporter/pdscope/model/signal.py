@@ -111,10 +111,7 @@ class SignalId(StrEnum):
     @property
     def unit(self) -> Unit:
         """Base unit, from the ending of the name."""
-        for ending, unit in _UNIT_BY_ENDING:
-            if self.value.endswith(ending):
-                return unit
-        return Unit.COUNT
+        return _UNITS[self]
 
 
 _UNIT_BY_ENDING: tuple[tuple[str, Unit], ...] = (
@@ -132,6 +129,13 @@ _UNIT_BY_ENDING: tuple[tuple[str, Unit], ...] = (
     ("requests_finished", Unit.REQUESTS),
     ("in_flight", Unit.REQUESTS),
 )
+
+
+# each unit is asked for many times a cycle, so the endings are looked at once
+_UNITS = {
+    signal: next((unit for ending, unit in _UNIT_BY_ENDING if signal.value.endswith(ending)), Unit.COUNT)
+    for signal in SignalId
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -164,9 +164,10 @@ def metrics_page() -> str:
     ]
     head = """# Metrics
 
-Everything that `/metrics` exports. Units are base units and stand in the name. What is unknown or stale is absent, never 0.
-One-hot families (`..._verdict`, `..._phase`, `..._confidence`) always export all their states. `worker` is the name of an
-instance in the configuration; the label `instance` is never used, so that nothing collides with Prometheus' own.
+Everything that `/metrics` exports. Units are base units and stand in the name. What is unknown or stale is absent,
+never 0. One-hot families (`..._verdict`, `..._phase`, `..._confidence`) always export all their states. `worker` is the
+name of an instance in the configuration; the label `instance` is never used, so that nothing collides with Prometheus'
+own.
 `pdscope_deployment_info` also carries the deployment's own `labels`.
 
 | metric | type | labels | meaning | stability |
