@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import logging
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pdscope.cli.base import Commands
@@ -88,13 +89,9 @@ def _live(options: argparse.Namespace) -> Report:
     config = load_config(options.config_file)
     check(config, plugins)
     _check_deployment(options.deployment, (d.name for d in config.deployments), str(options.config_file))
-    logging.basicConfig(level="WARNING", stream=sys.stderr, format=f"{_line_start()}pdscope: %(message)s")
     progress = _show_progress if sys.stderr.isatty() else None
-    try:
+    with _warnings_on_stderr():
         once = asyncio.run(diagnose_live(config, plugins, seconds=seconds, progress=progress))
-    finally:
-        if progress is not None:
-            print(_ERASE_LINE, end="", file=sys.stderr, flush=True)
     for item in once.unreadable:
         print(f"pdscope: {item.name}: not polled: {item.why}", file=sys.stderr)
     return once.report
@@ -106,9 +103,22 @@ def _check_deployment(wanted: str | None, known: Iterable[str], where: str) -> N
         raise UsageError(f"--deployment {wanted}: {where} has {', '.join(names)}")
 
 
-def _line_start() -> str:
-    """On a terminal a message replaces the progress, which comes again below it."""
-    return _ERASE_LINE if sys.stderr.isatty() else ""
+@contextlib.contextmanager
+def _warnings_on_stderr() -> Iterator[None]:
+    """What goes wrong while polling, a line each; on a terminal it replaces the progress, which comes again below."""
+    line_start = _ERASE_LINE if sys.stderr.isatty() else ""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setLevel(logging.WARNING)
+    handler.setFormatter(logging.Formatter(f"{line_start}pdscope: %(message)s"))
+    logger = logging.getLogger("pdscope")
+    propagated, logger.propagate = logger.propagate, False
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+        logger.propagate = propagated
+        print(line_start, end="", file=sys.stderr, flush=True)
 
 
 def _show_progress(passed_seconds: float, total_seconds: float) -> None:
