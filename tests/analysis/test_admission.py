@@ -152,12 +152,13 @@ def test_a_pool_that_says_that_it_is_more_than_full() -> None:
     assert known(found, SignalId.KV_FREE_REQUESTS).value == 0.0
 
 
-def test_usage_is_the_greatest_net_usage_the_mean() -> None:
-    """The peak fills the pool; admission goes by what is usual."""
+def test_usage_and_net_usage_are_means() -> None:
+    """Both over the same scrapes, so that their difference is what is in flight; the peak stands in the source."""
     found = decode({Metric.KV_USAGE: ramp(0.05, 0.3), Metric.KV_USAGE_IN_TRANSFER: ramp(0.01, 0.04)})
     usage = known(found, SignalId.KV_USAGE)
-    assert usage.value == pytest.approx(0.9)
+    assert usage.value == pytest.approx(0.6)
     assert (usage.quality, usage.samples) == (Quality.MEASURED, 13)
+    assert "greatest 0.9" in usage.source
     assert known(found, SignalId.KV_USAGE_NET).value == pytest.approx(0.5)
 
 

@@ -11,7 +11,7 @@ from pdscope.analysis.board import Board
 from pdscope.analysis.latency import put_latency
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Signal, SignalId, SignalSet
-from pdscope.model.topology import Deployment, EngineProfile, Role, Routing, Slo
+from pdscope.model.topology import Deployment, EngineProfile, Instance, Role, Routing, Slo
 from pdscope.model.window import HistogramWindow, Window
 from support.windows import INF, NOW, SGLANG, VLLM, deployment, histogram, instance, observed, window
 
@@ -182,6 +182,49 @@ def test_the_age_is_that_of_the_page() -> None:
     assert known(found, SignalId.TTFT_P50).age_seconds == 12.0
 
 
+def test_more_passed_prefill_than_decode_has_answered() -> None:
+    """At a moment: no more than all of decode's requests have passed it."""
+    found = signals(deployment(*SEQUENTIAL), {"p0": ttft(*[0.51] * 8), "d0": ttft(*[0.71] * 4)})
+    assert known(found, SignalId.TTFT_MEAN).value == pytest.approx(1.22)
+    assert known(found, SignalId.TTFT_P50).value == pytest.approx(1.22, abs=0.05)
+
+
+def test_a_prefill_that_nobody_passes() -> None:
+    """Decode's own wait is all there is."""
+    found = signals(deployment(*SEQUENTIAL), {"p0": ttft(), "d0": ttft(*[0.71] * 4)})
+    assert known(found, SignalId.TTFT_MEAN).value == pytest.approx(0.71)
+    assert known(found, SignalId.TTFT_P50).value == pytest.approx(0.72, abs=0.05)
+
+
+@pytest.mark.parametrize(("members", "seconds"), [((*SEQUENTIAL, ROUTER), 3.01), (SEQUENTIAL, 1.22)])
+def test_a_single_request_is_enough(members: tuple[Instance, ...], seconds: float) -> None:
+    """Rules ask for more of them; the figure is what it is."""
+    of = deployment(*members, slo=Slo(ttft_p50_seconds=2.0))
+    one = {"p0": ttft(0.51), "d0": ttft(0.71)} | ({"r0": ttft(3.01)} if ROUTER in members else {})
+    found = signals(of, one)
+    assert known(found, SignalId.TTFT_MEAN).value == pytest.approx(seconds)
+    assert known(found, SignalId.TTFT_P50).samples == 1
+    assert known(found, SignalId.TTFT_ATTAINMENT).value == float(seconds < 2.0)
+
+
+@pytest.mark.parametrize("older", ["p0", "d0", "d1"])
+def test_as_old_as_the_oldest_page(older: str) -> None:
+    """Of either leg, of any instance."""
+    of = deployment(*SEQUENTIAL, instance("d1", Role.DECODE, VLLM))
+    board = Board(of.name)
+    pages = {name: window(histograms=ttft(0.5), end=NOW - 9 * (name == older)) for name in ("p0", "d0", "d1")}
+    put_latency(board, of, observed(of, pages))
+    assert known(board.finish(), SignalId.TTFT_P50).age_seconds == 9.0
+
+
+@pytest.mark.parametrize(("count", "names"), [(4, "d0, d1, d2, d3 over"), (6, "d0, d1, d2, d3 ... over")])
+def test_the_source_names_the_instances(count: int, names: str) -> None:
+    """The first of many."""
+    of = deployment(*(instance(f"d{number}", Role.DECODE) for number in range(count)))
+    found = signals(of, {one.name: ttft(0.5) for one in of.instances})
+    assert known(found, SignalId.TTFT_P50).source == f"TTFT histogram of {names} 60 s"
+
+
 # ITL
 
 
@@ -196,6 +239,13 @@ def test_itl_is_decodes_alone() -> None:
         alone = signals(deployment(*engines), {"p0": zeros})
         assert alone.get(SignalId.ITL_P50) is None
         assert alone.get(SignalId.ITL_MEAN) is None
+
+
+def test_tails_of_itl() -> None:
+    """p95 and p99 of all tokens."""
+    found = signals(deployment(*CONCURRENT), {"d0": itl(*[0.015] * 94, *[0.05] * 4, *[0.09] * 2)})
+    bounds = [known(found, s).bounds for s in (SignalId.ITL_P50, SignalId.ITL_P95, SignalId.ITL_P99)]
+    assert bounds == [(0.01, 0.02), (0.04, 0.06), (0.06, 0.1)]
 
 
 def test_a_frontends_itl_stands_in() -> None:

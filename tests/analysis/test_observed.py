@@ -11,8 +11,8 @@ from pdscope.analysis.observed import Observed
 from pdscope.model.metric import Metric
 from pdscope.model.scrape import SeriesKey
 from pdscope.model.topology import Role
-from pdscope.model.window import Window
-from support.windows import INF, NAN, NOW, Column, histogram, instance, rising, window
+from pdscope.model.window import HistogramWindow, Window
+from support.windows import INF, NAN, NOW, Column, histogram, instance, ramp, rising, window
 
 
 def seen(*windows: Window) -> Observed:
@@ -21,12 +21,12 @@ def seen(*windows: Window) -> Observed:
 
 def test_a_gauge_over_the_window() -> None:
     """Mean, ends, extremes, and what stood in the newer half all the time."""
-    level = seen(window({Metric.WAITING: [0, 9, 2, 4, 3]}, scrapes=5)).level(Metric.WAITING)
+    level = seen(window({Metric.WAITING: [1, 9, 2, 4, 3]}, scrapes=5)).level(Metric.WAITING)
     assert level is not None
-    assert (level.mean, level.low, level.high) == (3.6, 0, 9)
-    assert (level.first, level.last, level.standing) == (0, 3, 2)
+    assert (level.mean, level.low, level.high) == (3.8, 1, 9)
+    assert (level.first, level.last, level.standing) == (1, 3, 2)
     assert (level.seconds, level.samples, level.age_seconds) == (20.0, 5, 0.0)
-    assert level.growth_per_second == 3 / 20
+    assert level.growth_per_second == 2 / 20
     assert level.source == "engine waiting of d0"
 
 
@@ -35,6 +35,13 @@ def test_a_burst_that_is_over_does_not_stand() -> None:
     level = seen(window({Metric.WAITING: [50, 50, 50, 50, 0, 1]}, scrapes=6)).level(Metric.WAITING)
     assert level is not None
     assert level.standing == 0
+
+
+def test_a_queue_that_was_empty_earlier_stands_all_the_same() -> None:
+    """Only the newer half is looked at."""
+    level = seen(window({Metric.WAITING: [9, 9, 0, 7, 8, 9]}, scrapes=6)).level(Metric.WAITING)
+    assert level is not None
+    assert level.standing == 7
 
 
 def test_a_gauge_with_gaps() -> None:
@@ -120,9 +127,9 @@ def test_a_counter_that_the_preferred_source_cannot_rate() -> None:
 
 def test_a_lazy_counter_that_is_on_no_page() -> None:
     """Its program prints it with the first event: no failure so far is zero failures."""
-    rate = seen(window(lazy=[Metric.TRANSFER_FAILURES])).rate(Metric.TRANSFER_FAILURES)
+    rate = seen(window(scrapes=2, end=NOW - 3, lazy=[Metric.TRANSFER_FAILURES])).rate(Metric.TRANSFER_FAILURES)
     assert rate is not None
-    assert (rate.gain, rate.per_second) == (0.0, 0.0)
+    assert (rate.gain, rate.per_second, rate.age_seconds) == (0.0, 0.0, 3.0)
     assert "no event yet" in rate.source
 
 
@@ -143,6 +150,14 @@ def test_a_histogram_over_the_window() -> None:
     assert found is not None
     assert found.counts.tolist() == [1, 2, 0]
     assert seen(window(histograms={Metric.TTFT: waits})).distribution(Metric.ITL) is None
+
+
+@pytest.mark.parametrize(("lazy", "held"), [([Metric.TTFT], [1, 0]), ([], None)])
+def test_a_histogram_that_appears_in_the_second_of_two_scrapes(lazy: list[Metric], held: list[int] | None) -> None:
+    """Its program may print it with the first observation, or may have been asked too late."""
+    late = HistogramWindow((1.0, INF), np.array([[NAN, NAN], [1.0, 1.0]]), np.array([NAN, 0.5]))
+    found = seen(window(histograms={Metric.TTFT: late}, scrapes=2, lazy=lazy)).distribution(Metric.TTFT)
+    assert (None if found is None else found.counts.tolist()) == held
 
 
 def test_a_histogram_of_one_scrape_is_unknown() -> None:
@@ -166,9 +181,18 @@ def test_the_age_is_that_of_the_newest_scrape() -> None:
 
 @pytest.mark.parametrize(
     ("idle_share", "http_active", "asleep"),
-    [(1.0, 0, True), (0.96, 0, True), (0.9, 0, False), (0.0, 0, False), (1.0, 1, False), (1.0, None, True)],
+    [
+        (1.0, 0, True),
+        (0.96, 0, True),
+        (0.9375, 0, False),
+        (0.0, 0, False),
+        (1.0, 1, False),
+        (1.0, ramp(-1.0, 12.0), True),
+        (1.0, ramp(1.0, -11.0), False),
+        (1.0, None, True),
+    ],
 )
-def test_asleep_by_what_does_not_freeze(idle_share: float, http_active: float | None, asleep: bool) -> None:
+def test_asleep_by_what_does_not_freeze(idle_share: float, http_active: Column | None, asleep: bool) -> None:
     """Idle nearly all the time with no request open, whatever the gauges show."""
     columns: dict[Metric, Column] = {Metric.IDLE: rising(idle_share), Metric.RUNNING: 6.0}
     if http_active is not None:

@@ -210,7 +210,9 @@ def test_old_windows_count_as_absent(age: float) -> None:
     """Old data are no data."""
     old = {name: [replace(own[0], times=own[0].times - age)] for name, own in all_usual().items()}
     engines = compute_signals(scene(), old, {}, NOW, MAX_AGE_SECONDS)
-    assert list(engines) == list(compute_signals(scene(), {}, {}, NOW, MAX_AGE_SECONDS))
+    nothing = compute_signals(scene(), {}, {}, NOW, MAX_AGE_SECONDS)
+    assert list(engines) == list(nothing)
+    assert list(compute_signals(scene(), {}, old, NOW, MAX_AGE_SECONDS)) == list(nothing)
 
 
 def test_windows_of_the_allowed_age_count() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import pytest
 
@@ -12,12 +13,15 @@ from pdscope.analysis.traffic import put_traffic
 from pdscope.analysis.transfer import put_transfer, receiver_ranks
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Signal, SignalId, SignalSet
-from pdscope.model.topology import Deployment, EngineProfile, Interconnect, Role, Routing
+from pdscope.model.topology import Deployment, EngineProfile, Interconnect, KvShape, Role, Routing
 from pdscope.model.window import Window
 from support.windows import (
     DEEPSEEK_V3,
     INF,
+    LLAMA_8B,
+    NOW,
     VLLM,
+    Column,
     deployment,
     histogram,
     instance,
@@ -65,7 +69,7 @@ def test_bytes_of_a_token_by_the_configured_shape() -> None:
 
 
 def test_bytes_of_a_token_by_what_was_moved() -> None:
-    """Without a shape: bytes by the tokens that came with them."""
+    """Without a shape: bytes by the tokens that came with them, an estimate because of whole blocks."""
     of = deployment(*VLLM_PAIR.instances, kv=None)
     moved = window(
         {Metric.KV_RECEIVED_TOKENS: rising(100.0)},
@@ -73,13 +77,74 @@ def test_bytes_of_a_token_by_what_was_moved() -> None:
     )
     size = known(signals(of, {"d0": moved}), SignalId.KV_BYTES_PER_TOKEN)
     assert size.value == pytest.approx(8192)
-    assert size.quality is Quality.DERIVED
+    assert size.quality is Quality.ESTIMATED
+    for received in ({Metric.KV_RECEIVED_TOKENS: rising(0.0)}, {}):
+        nothing = window(received, {Metric.KV_TRANSFER_BYTES: histogram(BYTES, [8192.0] * 10)})
+        assert signals(of, {"d0": nothing}).get(SignalId.KV_BYTES_PER_TOKEN) is None
+
+
+def test_one_copy_of_what_was_moved() -> None:
+    """Eight ranks have received the same latent: the logical cache is an eighth of the bytes."""
+    of = deployment(
+        instance("p0", Role.PREFILL, VLLM), instance("d0", Role.DECODE, VLLM, tp=8), kv=None, file_kv=DEEPSEEK_V3
+    )
+    moved = window(
+        {Metric.KV_RECEIVED_TOKENS: rising(100.0)},
+        {Metric.KV_TRANSFER_BYTES: histogram(BYTES, [8 * 70_272.0 * 600] * 10)},
+    )
+    assert known(signals(of, {"d0": moved}), SignalId.KV_BYTES_PER_TOKEN).value == pytest.approx(70_272)
+
+
+def test_whom_to_believe_about_the_size_of_a_token() -> None:
+    """The configured shape, then what the engine says, then the model's own file, which knows no quantised cache."""
+    pool = {"d0": window({Metric.KV_POOL_BYTES: 65_536.0 * 1000, Metric.KV_POOL_TOKENS_PER_RANK: 1000.0})}
+    explicit = signals(deployment(kv=LLAMA_8B, file_kv=DEEPSEEK_V3), pool)
+    assert known(explicit, SignalId.KV_BYTES_PER_TOKEN).value == 131_072
+    assert known(explicit, SignalId.KV_BYTES_PER_TOKEN_ENGINE).value == 65_536
+    engine = known(signals(deployment(kv=None, file_kv=LLAMA_8B), pool), SignalId.KV_BYTES_PER_TOKEN)
+    assert (engine.value, engine.quality) == (65_536, Quality.DERIVED)
+    file = known(signals(deployment(kv=None, file_kv=LLAMA_8B), {}), SignalId.KV_BYTES_PER_TOKEN)
+    assert (file.value, file.quality) == (131_072, Quality.ASSUMED)
+    assert signals(deployment(kv=None), {}).get(SignalId.KV_BYTES_PER_TOKEN) is None
+
+
+@pytest.mark.parametrize(
+    ("shape", "parallel", "size"),
+    [
+        (None, {"tp": 1}, 8192.0),
+        (None, {"tp": 8, "dp": 8}, 8192.0),
+        (None, {"tp": 4}, None),  # a rank's share of heads, or the whole latent?
+        (LLAMA_8B, {"tp": 4}, 4 * 8192.0),
+        (LLAMA_8B, {"tp": 16}, 8 * 8192.0),
+        (LLAMA_8B, {"tp": 4, "pp": 2}, 8 * 8192.0),
+        (DEEPSEEK_V3, {"tp": 8}, 8192.0),
+    ],
+)
+def test_the_pool_of_a_rank_is_a_part_of_the_cache(
+    shape: KvShape | None, parallel: dict[str, Any], size: float | None
+) -> None:
+    """Of heads and of layers; never of a latent."""
+    of = deployment(instance("p0", Role.PREFILL), instance("d0", Role.DECODE, **parallel), kv=None, file_kv=shape)
+    pool = window({Metric.KV_POOL_BYTES: ramp(1.0, 8_192_000 - 12.0), Metric.KV_POOL_TOKENS_PER_RANK: ramp(1.0, 988.0)})
+    assert signals(of, {"d0": pool}).value(SignalId.KV_BYTES_PER_TOKEN_ENGINE) == size
+
+
+def test_a_pool_of_nothing() -> None:
+    """An engine that has not filled in its sizes yet."""
+    pool = window({Metric.KV_POOL_BYTES: 0.0, Metric.KV_POOL_TOKENS_PER_RANK: 0.0})
+    assert signals(deployment(kv=None), {"d0": pool}).get(SignalId.KV_BYTES_PER_TOKEN_ENGINE) is None
+
+
+def test_the_models_file_tells_what_a_request_takes() -> None:
+    """Where nothing better does."""
+    found = signals(deployment(kv=None, file_kv=LLAMA_8B), {"d0": served(1.0)})
+    assert known(found, SignalId.KV_BYTES_PER_REQUEST).value == 2000 * 131_072
 
 
 def test_bytes_of_a_request_by_the_shape() -> None:
     """Prompt tokens in whole pages of the engine."""
     of = deployment(*PAIR.instances)
-    pages = window({Metric.PAGE_TOKENS: 128.0}, {Metric.PROMPT_LENGTH: histogram(LENGTHS, [1999.0] * 4)})
+    pages = window({Metric.PAGE_TOKENS: ramp(8.0, 32.0)}, {Metric.PROMPT_LENGTH: histogram(LENGTHS, [1999.0] * 4)})
     size = known(signals(of, {"d0": pages}), SignalId.KV_BYTES_PER_REQUEST)
     assert (size.value, size.quality) == (2048 * 131_072, Quality.ESTIMATED)
 
@@ -115,6 +180,19 @@ def test_ranks_that_receive(tp: int, dp: int, ranks: int) -> None:
     assert receiver_ranks([]) == 1
 
 
+def test_the_replica_with_most_ranks_decides() -> None:
+    """Demand is not underrated."""
+    assert receiver_ranks([instance("d0", Role.DECODE, tp=2), instance("d1", Role.DECODE, tp=8)]) == 8
+
+
+@pytest.mark.parametrize(("printed", "page"), [(1.0, 1), (0.0, 16), (0.5, 16)])
+def test_a_page_of_less_than_a_token_is_none(printed: float, page: int) -> None:
+    """An engine that has not filled in its page size yet."""
+    pages = window({Metric.PAGE_TOKENS: printed}, {Metric.PROMPT_LENGTH: histogram(LENGTHS, [1001.0] * 4)})
+    found = signals(VLLM_PAIR, {"d0": pages})
+    assert known(found, SignalId.KV_BYTES_PER_REQUEST).value == -(-1001 // page) * page * 131_072
+
+
 def test_counted_bytes_win_over_the_shape() -> None:
     """SGLang: bytes by requests, both from prefill's transfer histograms."""
     counted = window(
@@ -144,6 +222,57 @@ def test_counted_bytes_of_an_engine_with_a_transfer_for_each_rank() -> None:
     size = known(signals(VLLM_PAIR, {"d0": moved}), SignalId.KV_BYTES_PER_REQUEST)
     assert size.value == pytest.approx(4e8)
     assert size.quality is Quality.MEASURED
+
+
+@pytest.mark.parametrize(("received", "share"), [(2000.0, 0.5), (4000.0, 1.0), (4400.0, 1.0)])
+def test_counted_bytes_of_prompts_that_decode_holds_in_part(received: float, share: float) -> None:
+    """Two requests a second of 2,000 tokens: what is not fetched is not moved; whole blocks are no more than all."""
+    moved = window(
+        {
+            Metric.KV_RECEIVED_TOKENS: rising(received),
+            Metric.PROMPT_TOKENS: rising(4000.0),
+            Metric.REQUESTS_FINISHED: rising(2.0),
+        },
+        {
+            Metric.KV_TRANSFER_BYTES: histogram(BYTES, [received * 1e5] * 60),
+            Metric.PROMPT_LENGTH: histogram(LENGTHS, [2000.0] * 120),
+        },
+    )
+    size = known(signals(VLLM_PAIR, {"d0": moved}), SignalId.KV_BYTES_PER_REQUEST)
+    assert size.value == pytest.approx(2000 * 1e5 * share)
+
+
+@pytest.mark.parametrize(
+    "tokens",
+    [
+        {},
+        {Metric.KV_RECEIVED_TOKENS: rising(0.0), Metric.PROMPT_TOKENS: rising(4000.0)},
+        {Metric.KV_RECEIVED_TOKENS: rising(4000.0), Metric.PROMPT_TOKENS: rising(0.0)},
+    ],
+)
+def test_counted_bytes_without_tokens(tokens: dict[Metric, Column]) -> None:
+    """By the requests that finish, which lag a little."""
+    counted = {Metric.KV_TRANSFER_BYTES: histogram(BYTES, [1e8] * 480)}
+    moved = window(tokens | {Metric.REQUESTS_FINISHED: rising(2.0)}, counted)
+    size = known(signals(VLLM_PAIR, {"d0": moved}), SignalId.KV_BYTES_PER_REQUEST)
+    assert size.value == pytest.approx(4e8)
+
+
+@pytest.mark.parametrize("finished", [{}, {Metric.REQUESTS_FINISHED: rising(0.0)}])
+def test_bytes_of_no_request(finished: dict[Metric, Column]) -> None:
+    """Bytes that moved for nobody say nothing about a request."""
+    counted = {Metric.KV_TRANSFER_BYTES: histogram(BYTES, [1e8] * 480)}
+    assert signals(VLLM_PAIR, {"d0": window(finished, counted)}).get(SignalId.KV_BYTES_PER_REQUEST) is None
+
+
+def test_an_engine_that_has_moved_nothing_yet() -> None:
+    """Its counters are at zero: the shape tells what a request would take."""
+    idle = window(
+        {Metric.REQUESTS_FINISHED: rising(1.0)},
+        {Metric.KV_TRANSFER_BYTES: histogram(BYTES, []), Metric.PROMPT_LENGTH: histogram(LENGTHS, [2000.0] * 4)},
+    )
+    size = known(signals(VLLM_PAIR, {"d0": idle}), SignalId.KV_BYTES_PER_REQUEST)
+    assert (size.value, size.quality) == (2000 * 131_072, Quality.ESTIMATED)
 
 
 def test_bytes_of_a_prompt_of_unknown_length() -> None:
@@ -203,6 +332,21 @@ def test_demand_is_worth_its_worst_part() -> None:
     assert known(found, SignalId.ARRIVALS_PER_SECOND).quality is Quality.ESTIMATED
     assert known(found, SignalId.KV_DEMAND).quality is Quality.ESTIMATED
     assert known(found, SignalId.LINK_UTILIZATION).quality is Quality.ESTIMATED
+
+
+def test_demand_is_a_product_even_of_measured_figures() -> None:
+    """The router's arrivals times counted bytes: derived at best."""
+    of = deployment(*PAIR.instances, instance("r0", Role.ROUTER), interconnect=LINK)
+    counted = window(
+        histograms={
+            Metric.KV_TRANSFER_BYTES: histogram(BYTES, [3e8] * 20),
+            Metric.KV_TRANSFER_TIME: histogram(SECONDS, [0.05] * 20),
+        }
+    )
+    found = signals(of, {"r0": window({Metric.REQUESTS_ARRIVED: rising(2.0)}), "p0": counted})
+    assert known(found, SignalId.ARRIVALS_PER_SECOND).quality is Quality.MEASURED
+    assert known(found, SignalId.KV_DEMAND).quality is Quality.DERIVED
+    assert known(found, SignalId.LINK_UTILIZATION).quality is Quality.DERIVED
 
 
 def test_without_a_link_there_is_no_capacity() -> None:
@@ -322,12 +466,14 @@ def test_transfers_in_flight_by_prefills_queue() -> None:
     found = signals(
         of,
         {
-            "p0": window({Metric.PREFILL_TRANSFER_QUEUE: [0, 4] * 6 + [2]}),
+            "p0": window({Metric.PREFILL_TRANSFER_QUEUE: [0, 4] * 6 + [15]}, end=NOW - 4),
             "p1": window({Metric.PREFILL_TRANSFER_QUEUE: 5.0}),
             "d0": window({Metric.KV_FETCH_ACTIVE: 99.0, Metric.PREFILL_TRANSFER_QUEUE: 99.0}),
         },
     )
-    assert known(found, SignalId.TRANSFER_IN_FLIGHT).value == pytest.approx(7.0)
+    flying = known(found, SignalId.TRANSFER_IN_FLIGHT)
+    assert flying.value == pytest.approx(8.0)
+    assert (flying.quality, flying.age_seconds) == (Quality.MEASURED, 4.0)
 
 
 def test_transfers_in_flight_by_decodes_fetches() -> None:

@@ -64,9 +64,7 @@ def test_one_scrape_cannot_tell(runs: Path, tmp_path: Path, capsys: pytest.Captu
         (["serve", "--config.file", "no-such-file.yml"], "no-such-file.yml"),
     ],
 )
-def test_wrong_use_is_one_line_and_exit_2(
-    arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_use_is_one_line_and_exit_2(arguments: list[str], text: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No traceback; the line names what is wrong."""
     assert main(arguments) == 2
     out, err = capsys.readouterr()
@@ -82,7 +80,7 @@ def test_unknown_deployment_names_the_known_ones(runs: Path, capsys: pytest.Capt
     assert "the bundle has pd" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("command", ["serve", "demo", "diagnose", "explain", "check-config", "version"])
+@pytest.mark.parametrize("command", ["serve", "demo", "diagnose", "doctor", "explain", "check-config", "version"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     """`--help` on each."""
     with pytest.raises(SystemExit) as stop:

@@ -40,9 +40,10 @@ def test_golden_page(transfer_bound: Report, golden: Callable[[str, str], None])
 
 @pytest.mark.promtool
 def test_promtool_accepts_both_reports(transfer_bound: Report, healthy: Report, promtool: str) -> None:
-    """promtool check metrics has nothing to say, not even a lint remark."""
+    """The checker has nothing to say, not even a lint remark."""
     for report in (transfer_bound, healthy):
-        done = subprocess.run([promtool, "check", "metrics"], input=page(report), capture_output=True, text=True, check=False)
+        command = [promtool, "check", "metrics"]
+        done = subprocess.run(command, input=page(report), capture_output=True, text=True, check=False)
         assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
 
 
@@ -107,7 +108,8 @@ def test_user_labels_are_on_info_only(healthy: Report) -> None:
     labelled = replace(first, deployment=replace(first.deployment, labels={"team": 'search "x"\n'}))
     found = samples(page(replace(healthy, deployments=(labelled,))))
     assert found["pdscope_deployment_info"][0][0]["team"] == 'search "x"\n'
-    assert not any("team" in labels for name, rows in found.items() if name != "pdscope_deployment_info" for labels, _ in rows)
+    others = [labels for name, rows in found.items() if name != "pdscope_deployment_info" for labels, _ in rows]
+    assert not any("team" in labels for labels in others)
 
 
 def test_credentials_of_a_url_never_reach_the_address(healthy: Report) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
+from pdscope.model.finding import PendingChange, Verdict
 from pdscope.model.report import Report
 from pdscope.render.text import report_text
 
@@ -21,7 +23,8 @@ def test_first_line_is_the_answer(transfer_bound: Report) -> None:
 def test_every_remedy_shows_cost_and_precondition(transfer_bound: Report) -> None:
     """As many costs and conditions as numbered remedies."""
     text = report_text(transfer_bound)
-    numbered = [line for line in text.splitlines() if line.startswith("    ") and line.strip()[:2].rstrip(".").isdigit()]
+    indented = [line.strip() for line in text.splitlines() if line.startswith("    ")]
+    numbered = [line for line in indented if line[:2].rstrip(".").isdigit()]
     assert len(numbered) == text.count("cost: ") == text.count("if:   ") == 6
 
 
@@ -46,3 +49,12 @@ def test_lines_fit_a_terminal(transfer_bound: Report, healthy: Report) -> None:
 def test_unknown_deployment_gives_nothing(transfer_bound: Report) -> None:
     """The caller refuses unknown names; the renderer invents nothing."""
     assert report_text(transfer_bound, deployment="nope") == "\n"
+
+
+def test_pending_change_is_said(transfer_bound: Report) -> None:
+    """While a change is being confirmed the reader knows."""
+    first = transfer_bound.deployments[0]
+    waiting = replace(first, diagnosis=replace(first.diagnosis, pending=PendingChange(Verdict.HEALTHY, 2)))
+    text = report_text(replace(transfer_bound, deployments=(waiting,)))
+    assert "about to change to healthy (seen 2 times in a row)" in text
+    assert "about to change" not in report_text(transfer_bound)

@@ -157,7 +157,10 @@ deployments:
 - name: a
   instances: [{name: x, engine: vllm, url: 'http://h:1'}, {name: y, engine: vllm, url: 'http://h:2'}]
   devices:
-  - {name: g, source: dcgm, url: 'http://h:9400/metrics', serves: [{instance: x, select: {gpu: "0"}}, {instance: y, select: {gpu: "1-3"}}]}
+  - name: g
+    source: dcgm
+    url: http://h:9400/metrics
+    serves: [{instance: x, select: {gpu: "0"}}, {instance: y, select: {gpu: "1-3"}}]
 """,
         Path(),
     )

@@ -17,6 +17,8 @@ from pdscope.sources.adapter import Adapter, InfoLabel, Series, discover, spelli
 from support.pages import DEVICES, ENGINES, EXPOSITIONS
 
 EVERY = (*ENGINES, *DEVICES)
+MADE = EXPOSITIONS.parent / "expositions-made"
+NEVER_RECORDED = {"llm_d"}  # programs that nobody could run: pages made from the documented names stand in
 
 # Names that no recorded page holds, each with the reason: the version that has or had it, or when it is printed.
 NOT_RECORDED = {
@@ -30,9 +32,12 @@ NOT_RECORDED = {
     "sglang:queue_time_s_bucket": "0.5.2",
     "sglang_loads:disaggregation_prefill_prealloc_queue_reqs": "up to 0.5.11",
     "vllm:gpu_cache_usage_perc": "up to 0.11",
+    "vllm:gpu_prefix_cache_hits_total": "up to 0.11",
     "vllm:mooncake_bytes_transferred_bucket": "from 0.33",
+    "vllm:mooncake_num_descriptors_bucket": "from 0.33",
     "vllm:mooncake_num_failed_transfers_total": "from 0.33",
     "vllm:mooncake_num_kv_expired_reqs_total": "from 0.33",
+    "vllm:mooncake_xfer_time_seconds_bucket": "from 0.33",
     "vllm:time_per_output_token_seconds_bucket": "up to 0.11",
     "DCGM_FI_PROF_DRAM_UTIL_RATIO": "DCGM 4.6",
     "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": "DCGM 4.6",
@@ -51,6 +56,8 @@ def printed_names(adapter: Adapter) -> set[str]:
     """Sample names on the recorded pages of the adapter's program."""
     name = adapter.profile.name if adapter.profile is not None else adapter.name
     pages = [path for path in EXPOSITIONS.iterdir() if program(path.name) == name]
+    assert bool(pages) is (name not in NEVER_RECORDED)
+    pages += [MADE / f"{name}.prom"] * (name in NEVER_RECORDED)
     if adapter.flatten is None:
         bodies = [path.read_bytes() for path in pages if path.suffix != ".json"]
     else:

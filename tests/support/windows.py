@@ -147,6 +147,7 @@ def instance(name: str, role: Role, profile: EngineProfile | None = None, **fact
 def deployment(
     *instances: Instance,
     kv: KvShape | None = LLAMA_8B,
+    file_kv: KvShape | None = None,
     slo: Slo | None = None,
     interconnect: Interconnect | None = None,
     routing: Routing | None = None,
@@ -154,7 +155,7 @@ def deployment(
     """A deployment named `pd`; by default one prefill and one decode instance that are asked concurrently."""
     return Deployment(
         name="pd",
-        model=ModelFacts("model", kv=kv),
+        model=ModelFacts("model", kv=kv, file_kv=file_kv),
         instances=instances or (instance("p0", Role.PREFILL), instance("d0", Role.DECODE)),
         slo=slo or Slo(),
         interconnect=interconnect,

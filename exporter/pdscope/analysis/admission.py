@@ -77,9 +77,9 @@ def _put_memory(board: Board, o: Observed, everyone: Sequence[Observed]) -> None
         return
     board.put(
         SignalId.KV_USAGE,
-        usage.high,
+        usage.mean,
         Quality.MEASURED,
-        f"{usage.source}, greatest",
+        f"{usage.source}, mean (greatest {usage.high:.3g})",
         scope=scope,
         samples=usage.samples,
         age_seconds=usage.age_seconds,

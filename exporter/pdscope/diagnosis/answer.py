@@ -53,10 +53,24 @@ def summarise(
     text = deciding[0].headline
     if len(deciding) > 1:
         text += f"; the same on {len(deciding) - 1} more"
+    if verdict is Verdict.UNDETERMINED:
+        text += _ruled_out(findings)
     clause = _disagreement(case, phase, verdict.stage)
     if clause:
         text += f"; {clause}"
     return f"{text[0].upper()}{text[1:]}."
+
+
+def _ruled_out(findings: Sequence[Finding]) -> str:
+    """What it is not, and what nobody can say for lack of signals."""
+    by_verdict: dict[Verdict, list[Truth]] = {}
+    for finding in findings:
+        if finding.verdict is not None and finding.verdict.stage is not Stage.NONE:
+            by_verdict.setdefault(finding.verdict, []).append(finding.truth)
+    out = [v for v, truths in by_verdict.items() if Truth.UNKNOWN not in truths]
+    unknown = [v for v, truths in by_verdict.items() if Truth.UNKNOWN in truths]
+    said = f"; ruled out: {', '.join(out)}" if out else ""
+    return said + (f"; not decided: {', '.join(unknown)}" if unknown else "")
 
 
 def _disagreement(case: Case, phase: Phase, stage: Stage) -> str:

@@ -96,9 +96,9 @@ CATALOGUE: Mapping[str, _Entry] = {
         "Requests wait for allocation while the pool is not full",
     ),
     "limit_running": _Entry(
-        "Lower the running-request limit of decode, so that requests wait before they are admitted and not half-way",
-        "Queueing moves to admission: TTFT instead of lost work",
-        "Preemptions or retractions happen all the time",
+        "Lower the running-request limit of decode: shorter steps, and requests wait before admission, not half-way",
+        "Queueing moves to admission: TTFT instead of ITL or lost work",
+        "Requests are pushed out all the time, or ITL is over with a large batch while TTFT has room",
     ),
     "quantise_weights": _Entry(
         "Serve the weights in 8 or 4 bits: they are read in every step",

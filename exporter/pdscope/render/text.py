@@ -58,6 +58,8 @@ def _deployment(report: DeploymentReport, whole: Report) -> Iterator[str]:
         f"  stage {diagnosis.stage}, confidence {diagnosis.confidence}, phase {diagnosis.phase}; "
         f"{whole.window_seconds:g} s up to {timestamp(whole.generated_at)}"
     )
+    if diagnosis.pending is not None:
+        yield f"  about to change to {diagnosis.pending.verdict} (seen {diagnosis.pending.windows} times in a row)"
     if diagnosis.culprits:
         yield f"  at fault: {_some(diagnosis.culprits)}"
     yield ""

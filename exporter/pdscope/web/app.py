@@ -32,7 +32,7 @@ HTML = "text/html; charset=utf-8"
 _INDEX = """\
 pdscope: metrics and bottleneck diagnosis for LLM serving with prefill and decode apart
 
-{base}/diagnose          what limits each deployment: JSON, text or HTML by Accept or ?format=; ?deployment=, ?debug=true
+{base}/diagnose          what limits each deployment, by Accept or ?format=json|text|html; ?deployment=, ?debug=true
 {base}/diagnose/history  what was said lately, and what changed when the verdict did; ?deployment=
 {base}/metrics           the same as Prometheus metrics
 {base}/sd                the configured targets, for http_sd_configs of Prometheus

@@ -679,3 +679,49 @@ def test_loads_as_exposition() -> None:
         Metric.KV_POOL_TOKENS_PER_RANK: 1048576,
     }
     assert reading.scrape.facts == {}
+
+
+def test_gauges_of_the_last_transfer_are_not_read() -> None:
+    """Up to 0.5.9 `kv_transfer_*` held the last transfer: no rate and no mean can be had from it."""
+    body = re.sub(rb"(?m)^.*sglang:kv_transfer_.*\n", b"", page("sglang-0.5.23-prefill.prom"))
+    labels = b'{engine_type="prefill",model_name="m",pp_rank="0",tp_rank="0"}'
+    for name, value in ((b"latency_ms", b"81.5"), (b"total_mb", b"640.0"), (b"alloc_ms", b"1.5")):
+        series = b"sglang:kv_transfer_" + name
+        body += b"# TYPE " + series + b" gauge\n" + series + labels + b" " + value + b"\n"
+    reading = read_engine(body)
+    gone = {Metric.KV_TRANSFER_TIME, Metric.KV_TRANSFER_BYTES, Metric.ALLOCATION_TIME, Metric.HANDSHAKE_TIME}
+    assert reading.known() == read_engine(page("sglang-0.5.23-prefill.prom")).known() - gone
+
+
+def test_the_page_of_another_node() -> None:
+    """It has ranks 4 to 7 and no requests: the smallest rank counts, and bytes are those of its own ranks."""
+    name = "sglang-0.5.23-prefill.prom"
+    kept = [line for line in page(name).splitlines(keepends=True) if line.startswith(b"#") or b"tp_rank=" in line]
+    first = b"".join(kept)
+    other = re.sub(rb'tp_rank="([0-3])"', lambda found: b'tp_rank="%d"' % (int(found[1]) + 4), first)
+    assert other != first
+    here, there = read_engine(first), read_engine(other)
+    assert there.scrape.facts == here.scrape.facts
+    assert there.scalars() == here.scalars()
+    assert there.histograms() == here.histograms()
+    assert Metric.REQUESTS_FINISHED not in there.known()
+
+
+@pytest.mark.parametrize(
+    ("new", "old", "metric"),
+    [
+        ("num_prefill_bootstrap_queue_reqs", "num_prefill_prealloc_queue_reqs", Metric.PREFILL_BOOTSTRAP_QUEUE),
+        ("num_prefill_inflight_queue_reqs", "num_prefill_infight_queue_reqs", Metric.PREFILL_TRANSFER_QUEUE),
+        ("forward_execution_seconds_total", "gpu_execution_seconds_total", Metric.PREFILL_BUSY),
+        ("queue_time_seconds", "queue_time_s", Metric.QUEUE_TIME),
+        ("full_token_usage", "no_token_usage", Metric.KV_USAGE),
+    ],
+)
+def test_a_page_of_0_5_2_and_its_neighbours(new: str, old: str, metric: Metric) -> None:
+    """A series under its former name, or without its successor, still gives its metric, and only that one."""
+    original = page("sglang-0.5.23-prefill.prom")
+    body = original.replace(f"sglang:{new}".encode(), f"sglang:{old}".encode())
+    assert body != original
+    reading, expected = read_engine(body), read_engine(original)
+    assert metric in reading.known()
+    assert reading.known() == expected.known()

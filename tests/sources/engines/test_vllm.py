@@ -200,10 +200,12 @@ def test_before_reasons_and_stages() -> None:
     [
         ("inter_token_latency_seconds", "time_per_output_token_seconds", Metric.ITL),
         ("nixl_bytes_transferred", "mooncake_bytes_transferred", Metric.KV_TRANSFER_BYTES),
+        ("nixl_xfer_time_seconds", "mooncake_xfer_time_seconds", Metric.KV_TRANSFER_TIME),
+        ("nixl_num_descriptors", "mooncake_num_descriptors", Metric.KV_DESCRIPTORS),
     ],
 )
 def test_other_names_of_histograms(new: str, old: str, metric: Metric) -> None:
-    """The name of ITL up to 0.11; Mooncake's bytes from 0.33 on."""
+    """The name of ITL up to 0.11; Mooncake's histograms from 0.33 on."""
     body = re.sub(rb"(?m)^vllm:time_per_output_token.*\n", b"", page(DECODE)).replace(new.encode(), old.encode())
     assert read_engine(body).buckets(metric) == read_engine(page(DECODE)).buckets(metric)
 
@@ -336,3 +338,16 @@ def test_statistics_switched_off(role: Role | None) -> None:
     scrape = read_engine(body, engine="vllm", role=role).scrape
     assert scrape.reason is FailureReason.METRICS_OFF
     assert "switched on" in scrape.detail
+
+
+def test_cache_hits_up_to_0_11() -> None:
+    """They were named after the device."""
+    body = re.sub(rb"(?m)^vllm:prompt_tokens_by_source.*\n", b"", page(DECODE))
+    body = re.sub(rb"(?m)^vllm:prefix_cache_hits_total.*$", b"vllm:gpu_prefix_cache_hits_total 9", body)
+    assert read_engine(body).value(Metric.PREFILL_CACHED_TOKENS) == 9
+
+
+def test_tokens_computed_again_are_not_read() -> None:
+    """`prompt_tokens_recomputed` came with 0.16 and went before 0.22: nothing may rest on it."""
+    body = page(DECODE) + b'vllm:prompt_tokens_recomputed_total{engine="0",model_name="tiny"} 54.0\n'
+    assert read_engine(body).scalars() == read_engine(page(DECODE)).scalars()
