@@ -76,9 +76,7 @@ def golden(request: pytest.FixtureRequest) -> Callable[[str, str], None]:
         if request.config.getoption("--update-golden"):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
-        assert path.is_file(), (
-            f"{path} does not exist: run pytest with --update-golden and read what it wrote"
-        )
+        assert path.is_file(), f"{path} does not exist: run pytest with --update-golden and read what it wrote"
         assert text == path.read_text(encoding="utf-8")
 
     return check

@@ -96,9 +96,7 @@ def test_each_engine_device_and_rule_is_tested_and_documented(folder: str) -> No
 def test_modules_are_short() -> None:
     """A module that needs scrolling hides a second one."""
     lengths = {path: len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
-    long = [
-        f"{path.relative_to(PACKAGE)}: {lines}" for path, lines in lengths.items() if lines > MAX_MODULE_LINES
-    ]
+    long = [f"{path.relative_to(PACKAGE)}: {lines}" for path, lines in lengths.items() if lines > MAX_MODULE_LINES]
     assert not long, "\n".join(long)
 
 
@@ -118,9 +116,7 @@ def test_no_unfinished_work_is_left() -> None:
     """What is to be done stands in an issue."""
     marks = re.compile(r"\b(TO" + r"DO|FIX" + r"ME)\b")
     found = [
-        str(path)
-        for path, text in repository_texts()
-        if path.parts[:2] != ("tests", "fixtures") and marks.search(text)
+        str(path) for path, text in repository_texts() if path.parts[:2] != ("tests", "fixtures") and marks.search(text)
     ]
     assert not found, "\n".join(found)
 
