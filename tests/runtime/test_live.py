@@ -35,6 +35,7 @@ from support.simulated_time import SIMULATED, START_UNIX_SECONDS, simulated_cloc
 
 PLUGINS = load_plugins()
 LOADS = "/v1/loads?include=all"
+INFO = "/server_info"
 
 
 @pytest.fixture(scope="module")
@@ -121,7 +122,7 @@ async def test_what_is_polled_is_judged_as_if_it_came_from_a_bundle(pages: Calla
             expected.feed(name, PageKind.LOADS, loads_body, START_UNIX_SECONDS + at)
     assert report.generated_at == START_UNIX_SECONDS + 8.0
     assert report_document(report) == report_document(expected.report(START_UNIX_SECONDS + 8.0))
-    assert p0.paths == d0.paths == ["/metrics", LOADS] * 2
+    assert p0.paths == d0.paths == ["/metrics", INFO, LOADS, "/metrics", LOADS]
     assert {asked.headers["accept"] for asked in d0.asked} == {"text/plain;version=0.0.4", "application/json"}
 
 
@@ -159,8 +160,9 @@ async def test_only_sglang_is_asked_for_its_loads(pages: Callable[[str], bytes])
         ]
         async with running(config_of(targets)):
             await asyncio.sleep(9.0)
-    assert s0.paths == ["/metrics", LOADS] * 2
-    assert v0.paths == v1.paths == r0.paths == ["/metrics"] * 2
+    assert s0.paths == ["/metrics", INFO, LOADS, "/metrics", LOADS]
+    assert v0.paths == v1.paths == ["/metrics", "/version", "/metrics"]
+    assert r0.paths == ["/metrics"] * 2
 
 
 async def test_an_engine_older_than_its_loads_page_has_not_failed(

@@ -13,6 +13,9 @@ import pytest
 from pdscope.collect.poller import Poller, Target
 from pdscope.config import parse_config
 from pdscope.model.scrape import FailureReason
+from pdscope.model.topology import Role
+from pdscope.render.json import report_json
+from pdscope.render.metrics import render_metrics
 from pdscope.runtime.plugins import load_plugins
 from pdscope.runtime.targets import PolledTarget
 from pdscope.runtime.watch import Watch
@@ -22,8 +25,13 @@ from support.http_target import page as answer_page
 from support.pages import page
 from support.simulated_time import SIMULATED, simulated_clock
 
-METRICS, LOADS = "/metrics", "/v1/loads?include=all"
-BODIES = {METRICS: page("sglang-0.5.23-decode.prom"), LOADS: page("sglang-0.5.23-v1_loads-decode.json")}
+METRICS, LOADS, INFO = "/metrics", "/v1/loads?include=all", "/server_info"
+BODIES = {
+    METRICS: page("sglang-0.5.23-decode.prom"),
+    LOADS: page("sglang-0.5.23-v1_loads-decode.json"),
+    INFO: page("sglang-0.5.23-server_info-decode.json"),
+}
+CANARY = "REDACT-ME-canary"
 
 
 @pytest.fixture(scope="module")
@@ -44,11 +52,16 @@ def engine(*, status: dict[str, str] | None = None, takes_seconds: dict[str, flo
 
 def target_of(server: HttpTarget, fetcher: Fetcher) -> Target:
     """The server as a configured instance."""
+    return watched(server, fetcher)[0]
+
+
+def watched(server: HttpTarget, fetcher: Fetcher) -> tuple[Target, Watch]:
+    """The server as a configured instance, and who is told what it says."""
     instance = {"name": "d0", "url": server.url, "engine": "sglang", "scrape": {"interval": "5s", "timeout": "4s"}}
     text = json.dumps({"deployments": [{"name": "pd", "instances": [instance]}]})
     config = parse_config(text, Path("/"), file="test")
     watch = Watch(config, load_plugins())
-    return PolledTarget(config.deployments[0].instances[0], watch, fetcher, simulated_clock()).target()
+    return PolledTarget(config.deployments[0].instances[0], watch, fetcher, simulated_clock()).target(), watch
 
 
 def fetcher() -> Fetcher:
@@ -109,3 +122,35 @@ async def test_an_engine_whose_page_is_a_burden_is_asked_less_often() -> None:
         assert server.starts[:3] == pytest.approx([0.0, 5.0, 10.0], abs=0.1)
         assert server.starts[3] - server.starts[2] == pytest.approx(10.0, abs=1.0)
         assert poller.paces["d0"].stretch == pytest.approx(2.0, abs=0.2)
+
+
+async def test_an_engine_introduces_itself_once_in_a_while(caplog: pytest.LogCaptureFixture) -> None:
+    """Version, role and parallelism come from /server_info; its keys go nowhere at all."""
+    caplog.set_level("DEBUG")
+    clock = simulated_clock()
+    async with HttpTarget(engine()) as server, fetcher() as fetch:
+        target, watch = watched(server, fetch)
+        for _ in range(4):
+            assert await target.scrape() is None
+            await clock.sleep(5.0)
+        assert server.paths.count(INFO) == 1
+        await clock.sleep(300.0)
+        await target.scrape()
+        assert server.paths.count(INFO) == 2
+    report = watch.report(clock.wall())
+    (instance,) = report.deployments[0].deployment.instances
+    assert (instance.tp, instance.role, instance.engine) == (4, Role.DECODE, "sglang")
+    assert report.deployments[0].instances["d0"].engine_version == "0.5.23"
+    assert CANARY in BODIES[INFO].decode()
+    told = (report_json(report).decode(), render_metrics(report, version="0").decode(), repr(vars(watch)), caplog.text)
+    assert not any(CANARY in text for text in told)
+
+
+async def test_an_engine_need_not_introduce_itself() -> None:
+    """401, 404 or nonsense: the pages count, and nothing failed."""
+    for status in ("401 Unauthorized", "404 Not Found"):
+        async with HttpTarget(engine(status={INFO: status})) as server, fetcher() as fetch:
+            target, watch = watched(server, fetch)
+            assert await target.scrape() is None
+            (instance,) = watch.report(simulated_clock().wall()).deployments[0].deployment.instances
+            assert instance.tp == 1

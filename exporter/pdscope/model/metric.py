@@ -147,3 +147,6 @@ class Fact(StrEnum):
     MODEL = "model"
     ROLE = "role"
     KV_CACHE_DTYPE = "kv_cache_dtype"
+    TP = "tp"
+    PP = "pp"
+    DP = "dp"

@@ -7,15 +7,18 @@ from dataclasses import dataclass
 
 from pdscope.collect.poller import Clock, Failure, Target
 from pdscope.config import Config, DeviceConfig, InstanceConfig
+from pdscope.errors import PageError
 from pdscope.model.scrape import FailureReason
 from pdscope.runtime.plugins import ENGINE_ALIASES, Plugins
 from pdscope.runtime.watch import Watch
 from pdscope.sources.bundle import PageKind
 from pdscope.sources.http import ACCEPT_JSON, ACCEPT_TEXT, Fetcher, quotable
+from pdscope.sources.introduction import INTRODUCTIONS
 from pdscope.sources.reader import PageReader
 
 _LOADS_ENGINE = "sglang"
 _LOADS_PATH = "/v1/loads?include=all"
+_INTRODUCTION_SECONDS = 300.0
 
 Asked = InstanceConfig | DeviceConfig
 
@@ -75,6 +78,8 @@ class PolledTarget:
         self._page = PageKind.METRICS
         self._lacks_loads = False
         self._cost_seconds: float | None = None
+        self._recognised = ""
+        self._introduced_at = -_INTRODUCTION_SECONDS
         if isinstance(config, InstanceConfig):
             engine = _engine(config)
             self._urls = {PageKind.METRICS: f"{config.url}/metrics", PageKind.LOADS: f"{config.url}{_LOADS_PATH}"}
@@ -94,6 +99,8 @@ class PolledTarget:
         ends = self._clock.monotonic() + self._config.scrape.timeout_seconds
         self._cost_seconds = None
         metrics = await self._read(PageKind.METRICS, ACCEPT_TEXT, ends)
+        if metrics is None:
+            await self._introduce(ends)
         if not self._has_loads:
             return metrics
         if metrics is not None and metrics.reason in (FailureReason.CONNECT, FailureReason.TIMEOUT):
@@ -128,11 +135,35 @@ class PolledTarget:
         scrapes = self._watch.feed(self._config.name, page, fetched.body or b"", at, fetched.duration_seconds)
         if page is PageKind.METRICS and self._finds_loads and all(scrape.ok for scrape in scrapes):
             self._has_loads = any(scrape.source == _LOADS_ENGINE for scrape in scrapes)
+        if page is PageKind.METRICS and isinstance(self._config, InstanceConfig):
+            self._recognised = next((scrape.source for scrape in scrapes if scrape.ok), "")
         told = quotable(self._config.url or "", self._config.auth)
         for scrape in scrapes:
             if scrape.reason is not None:
                 return Failure(scrape.reason, scrape.detail if told else "the page cannot be read")
         return None
+
+    async def _introduce(self, ends: float) -> None:
+        """What the engine says of itself, at the start and every few minutes. An engine need not answer."""
+        now = self._clock.monotonic()
+        if self._recognised not in INTRODUCTIONS or now - self._introduced_at < _INTRODUCTION_SECONDS:
+            return
+        self._introduced_at = now
+        path, read = INTRODUCTIONS[self._recognised]
+        fetched = await self._fetcher.fetch(
+            f"{self._config.url}{path}",
+            timeout_seconds=max(0.0, ends - now),
+            accept=ACCEPT_JSON,
+            auth=self._config.auth,
+            tls=self._config.tls,
+        )
+        if fetched.body is None:
+            _log.debug("target %s: %s is not answered: %s", self._config.name, path, fetched.reason)
+            return
+        try:
+            self._watch.learn(self._config.name, read(fetched.body))
+        except PageError as error:
+            _log.debug("target %s: %s: %s", self._config.name, path, error)
 
     def _fail(self, failure: Failure) -> None:
         """Keep that the page which was asked for last brought nothing."""

@@ -17,9 +17,21 @@ from pdscope.sources.reader import role_of
 
 
 def build_deployment(
-    config: DeploymentConfig, windows: Mapping[str, Sequence[Window]], plugins: Plugins, file_kv: KvShape | None = None
+    config: DeploymentConfig,
+    windows: Mapping[str, Sequence[Window]],
+    plugins: Plugins,
+    said: Mapping[str, Mapping[Fact, str]],
+    file_kv: KvShape | None = None,
 ) -> Deployment:
-    """The deployment as configured, completed with what the pages state: role, engine, model."""
+    """The deployment as configured, completed with what pages and engines state: role, engine, model, parallelism.
+
+    Args:
+        config: of the deployment.
+        windows: by instance name.
+        plugins: adapters, which know engines and their roles.
+        said: by instance name, what the engine said of itself beside its pages.
+        file_kv: shape from the model's `config.json`.
+    """
     model = replace(config.model.to_model(), file_kv=file_kv)
     if not model.name:
         names = {w.facts[Fact.MODEL] for ws in windows.values() for w in ws if Fact.MODEL in w.facts}
@@ -27,7 +39,7 @@ def build_deployment(
     return Deployment(
         name=config.name,
         model=model,
-        instances=tuple(_instance(i, windows.get(i.name, ()), plugins) for i in config.instances),
+        instances=tuple(_instance(i, windows.get(i.name, ()), plugins, said.get(i.name, {})) for i in config.instances),
         slo=config.slo.to_model(),
         interconnect=config.interconnect.to_model() if config.interconnect is not None else None,
         routing=config.routing,
@@ -38,7 +50,9 @@ def build_deployment(
     )
 
 
-def _instance(config: InstanceConfig, windows: Sequence[Window], plugins: Plugins) -> Instance:
+def _instance(
+    config: InstanceConfig, windows: Sequence[Window], plugins: Plugins, said: Mapping[Fact, str]
+) -> Instance:
     by_name = {a.name: a for a in plugins.engines}
     read_by = [by_name[w.source] for w in windows if w.source in by_name]
     profiles = [a.profile for a in read_by if a.profile is not None]
@@ -46,6 +60,7 @@ def _instance(config: InstanceConfig, windows: Sequence[Window], plugins: Plugin
     role = config.role
     for window in windows:
         role = role or role_of(window.facts, plugins.engines)
+    role = role or role_of(said, plugins.engines)
     if role is None:
         role = Role.ROUTER if any(a.router for a in read_by) else Role.UNIFIED
     return Instance(
@@ -54,14 +69,20 @@ def _instance(config: InstanceConfig, windows: Sequence[Window], plugins: Plugin
         engine=engine,
         url=str(config.url),
         profile=plugins.profile(engine),
-        tp=config.tp or 1,
-        pp=config.pp or 1,
-        dp=config.dp or 1,
+        tp=config.tp or _size(said, Fact.TP),
+        pp=config.pp or _size(said, Fact.PP),
+        dp=config.dp or _size(said, Fact.DP),
         max_running=config.max_running,
         page_tokens=config.page_size,
         max_batched_tokens=config.max_batched_tokens,
         hardware=config.hardware.name if config.hardware is not None else None,
     )
+
+
+def _size(said: Mapping[Fact, str], fact: Fact) -> int:
+    """A size that the engine said; 1 where it said none."""
+    text = said.get(fact, "")
+    return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else 1
 
 
 def read_shapes(config: Config) -> dict[str, KvShape]:

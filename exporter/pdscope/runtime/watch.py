@@ -47,6 +47,7 @@ class Watch:
         """
         self.config = config
         self._shapes = shapes or {}
+        self._said: dict[str, Mapping[Fact, str]] = {}
         self.plugins = plugins
         self._engine_reader = PageReader(plugins.engines)
         self._device_reader = PageReader(plugins.devices)
@@ -88,6 +89,10 @@ class Watch:
                 scrapes.append(scrape)
         return scrapes
 
+    def learn(self, instance: str, facts: Mapping[Fact, str]) -> None:
+        """Keep what an engine said of itself beside its pages, until it says something else."""
+        self._said[instance] = dict(facts)
+
     def fail(self, target: str, kind: PageKind, at: float, reason: FailureReason, detail: str) -> None:
         """Take in a scrape that failed."""
         for stream in self._readers:
@@ -121,7 +126,7 @@ class Watch:
 
     def _deployment(self, config: DeploymentConfig, now: float, seconds: float, age: float) -> DeploymentReport:
         windows = {i.name: self._windows(i.name, now, seconds) for i in config.instances}
-        deployment = build_deployment(config, windows, self.plugins, self._shapes.get(config.name))
+        deployment = build_deployment(config, windows, self.plugins, self._said, self._shapes.get(config.name))
         devices: dict[str, list[Window]] = {}
         for device in config.devices:
             for served in device.served:
@@ -144,15 +149,15 @@ class Watch:
 
     def _state(self, name: str, windows: Sequence[Window], now: float, age: float) -> InstanceState:
         newest = self._store.newest(Stream(name, PageKind.METRICS, name))
-        facts: dict[Fact, str] = {}
+        facts = dict(self._said.get(name, {}))
         for window in reversed(windows):
             facts.update(window.facts)
         up = None if newest is None else newest.ok and now - newest.at <= age
         return InstanceState(name, up, facts.get(Fact.ENGINE_VERSION), facts.get(Fact.MODEL))
 
     def _facts(self, name: str) -> dict[Fact, str]:
-        """What the newest pages of a target state; `/v1/loads`, which states the version and the live role, wins."""
-        facts: dict[Fact, str] = {}
+        """What a target said of itself and its newest pages state; `/v1/loads`, with version and live role, wins."""
+        facts = dict(self._said.get(name, {}))
         for kind in (PageKind.METRICS, PageKind.LOADS):
             newest = self._store.newest(Stream(name, kind, name))
             if newest is not None:
