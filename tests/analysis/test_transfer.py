@@ -252,8 +252,8 @@ def test_counted_bytes_of_prompts_that_decode_holds_in_part(received: float, sha
 )
 def test_counted_bytes_without_tokens(tokens: dict[Metric, Column]) -> None:
     """By the requests that finish, which lag a little."""
-    counted = {Metric.KV_TRANSFER_BYTES: histogram(BYTES, [1e8] * 480)}
-    moved = window(tokens | {Metric.REQUESTS_FINISHED: rising(2.0)}, counted)
+    counted = {Metric.KV_TRANSFER_BYTES: histogram(BYTES, [1e8] * 120)}
+    moved = window(tokens | {Metric.REQUESTS_FINISHED: rising(0.5)}, counted)
     size = known(signals(VLLM_PAIR, {"d0": moved}), SignalId.KV_BYTES_PER_REQUEST)
     assert size.value == pytest.approx(4e8)
 

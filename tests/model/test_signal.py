@@ -87,6 +87,12 @@ def test_a_set_finds_by_name_and_scope() -> None:
     assert len(found) == 2
 
 
+def test_a_signal_is_new_and_hides_nothing_unless_it_says_so() -> None:
+    """Age, observations and bounds are given where there are any."""
+    one = signal(SignalId.RUNNING, 1.0, instance_scope("d0"))
+    assert (one.age_seconds, one.samples, one.bounds) == (0.0, 0, None)
+
+
 def test_what_is_not_there_is_unknown() -> None:
     """None, never zero."""
     found = SignalSet("x", [signal(SignalId.RUNNING, 0.0, instance_scope("d0"))])

@@ -78,6 +78,19 @@ def test_a_histogram_that_appears_late() -> None:
     np.testing.assert_array_equal(found.sums, [NAN, 4.5])
 
 
+def test_histograms_of_pages_in_another_order() -> None:
+    """Each keeps its own buckets and its own sum."""
+    ttft, itl = ((1.0, INF), (2, 3), 4.5), ((0.1, 0.2, INF), (7, 8, 9), 1.5)
+    first = page(0.0, {Metric.RUNNING: 5}, {Metric.TTFT: ttft, Metric.ITL: itl})
+    window = built(first, page(5.0, {}, {Metric.ITL: itl, Metric.TTFT: ttft}))
+    for key, (bounds, cumulative, total) in {TTFT: ttft, SeriesKey(Metric.ITL): itl}.items():
+        found = window.histograms[key]
+        assert found.bounds == bounds
+        assert found.cumulative.tolist() == [list(cumulative)] * 2
+        assert found.sums.tolist() == [total] * 2
+    np.testing.assert_array_equal(window.scalars[RUNNING], [5.0, NAN])
+
+
 def test_changed_buckets_start_a_new_history() -> None:
     """The newest page's buckets count; older rows cannot be expressed in them."""
     old, new = (1.0, 2.0, INF), (0.5, 2.0, INF)

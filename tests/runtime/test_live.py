@@ -35,7 +35,7 @@ from support.simulated_time import SIMULATED, START_UNIX_SECONDS, simulated_cloc
 
 PLUGINS = load_plugins()
 LOADS = "/v1/loads?include=all"
-INFO = "/server_info"
+INFO, MODEL_INFO = "/server_info", "/model_info"
 
 
 @pytest.fixture(scope="module")
@@ -121,8 +121,11 @@ async def test_what_is_polled_is_judged_as_if_it_came_from_a_bundle(pages: Calla
             expected.feed(name, PageKind.METRICS, metrics_body, START_UNIX_SECONDS + at)
             expected.feed(name, PageKind.LOADS, loads_body, START_UNIX_SECONDS + at)
     assert report.generated_at == START_UNIX_SECONDS + 8.0
-    assert report_document(report) == report_document(expected.report(START_UNIX_SECONDS + 8.0))
-    assert p0.paths == d0.paths == ["/metrics", INFO, LOADS, "/metrics", LOADS]
+    document = report_document(report)
+    # a bundle has one evaluation, and so no stretch of stable ones
+    assert document["deployments"][0]["signals"].pop("stability_window_seconds")["value"] == pytest.approx(2.5, abs=3)
+    assert document == report_document(expected.report(START_UNIX_SECONDS + 8.0))
+    assert p0.paths == d0.paths == ["/metrics", MODEL_INFO, INFO, LOADS, "/metrics", LOADS]
     assert {asked.headers["accept"] for asked in d0.asked} == {"text/plain;version=0.0.4", "application/json"}
 
 
@@ -160,7 +163,7 @@ async def test_only_sglang_is_asked_for_its_loads(pages: Callable[[str], bytes])
         ]
         async with running(config_of(targets)):
             await asyncio.sleep(9.0)
-    assert s0.paths == ["/metrics", INFO, LOADS, "/metrics", LOADS]
+    assert s0.paths == ["/metrics", MODEL_INFO, INFO, LOADS, "/metrics", LOADS]
     assert v0.paths == v1.paths == ["/metrics", "/version", "/metrics"]
     assert r0.paths == ["/metrics"] * 2
 

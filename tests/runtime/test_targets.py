@@ -25,11 +25,12 @@ from support.http_target import page as answer_page
 from support.pages import page
 from support.simulated_time import SIMULATED, simulated_clock
 
-METRICS, LOADS, INFO = "/metrics", "/v1/loads?include=all", "/server_info"
+METRICS, LOADS, INFO, MODEL = "/metrics", "/v1/loads?include=all", "/server_info", "/model_info"
 BODIES = {
     METRICS: page("sglang-0.5.23-decode.prom"),
     LOADS: page("sglang-0.5.23-v1_loads-decode.json"),
     INFO: page("sglang-0.5.23-server_info-decode.json"),
+    MODEL: page("sglang-0.5.23-model_info-decode.json"),
 }
 CANARY = "REDACT-ME-canary"
 
@@ -141,6 +142,7 @@ async def test_an_engine_introduces_itself_once_in_a_while(caplog: pytest.LogCap
     (instance,) = report.deployments[0].deployment.instances
     assert (instance.tp, instance.role, instance.engine) == (4, Role.DECODE, "sglang")
     assert report.deployments[0].instances["d0"].engine_version == "0.5.23"
+    assert report.deployments[0].instances["d0"].model == "meta-llama/Llama-3.1-70B-Instruct"
     assert CANARY in BODIES[INFO].decode()
     told = (report_json(report).decode(), render_metrics(report, version="0").decode(), repr(vars(watch)), caplog.text)
     assert not any(CANARY in text for text in told)

@@ -6,7 +6,7 @@ import pytest
 
 from pdscope.errors import PageError
 from pdscope.model.metric import Fact
-from pdscope.sources.introduction import INTRODUCTIONS, server_info, version
+from pdscope.sources.introduction import INTRODUCTIONS, model_info, server_info, version
 from support.pages import page
 
 
@@ -23,6 +23,16 @@ def test_server_info_of_a_real_server(role: str) -> None:
 def test_no_disaggregation_is_unified() -> None:
     """SGLang writes null as a word."""
     assert server_info(b'{"disaggregation_mode": "null"}')[Fact.ROLE] == "unified"
+
+
+@pytest.mark.parametrize("role", ["prefill", "decode"])
+def test_model_info_of_a_real_server(role: str) -> None:
+    """Role and model."""
+    assert model_info(page(f"sglang-0.5.23-model_info-{role}.json")) == {
+        Fact.ROLE: role,
+        Fact.MODEL: "meta-llama/Llama-3.1-70B-Instruct",
+    }
+    assert model_info(b'{"disaggregation_mode": "x", "served_model_name": "a\\nb"}') == {}
 
 
 def test_version_of_vllm() -> None:

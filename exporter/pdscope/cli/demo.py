@@ -54,7 +54,7 @@ async def _demo(names: list[str], seed: int, listen_address: str) -> None:
         plugins = load_plugins()
         config = parse_config(deployment.config_text(), Path.cwd(), file="demo")
         check(config, plugins)
-        print("Simulated deployments (SGLang 0.5.23, one prefill and one decode instance each):")
+        print("Simulated deployments (SGLang 0.5.23, one prefill and one decode instance each):", flush=True)
         for name in names:
             print(f"  {name:<12} {SCENARIOS[name].description}")
         await serve(config, plugins, listen_address, on_ready=_announce)
@@ -65,5 +65,6 @@ def _announce(address: str) -> None:
         f"\nFirst answer in about 5 s; Ctrl-C stops everything.\n"
         f"  curl 'http://{address}/diagnose?format=text'   what holds each of them back, and what helps\n"
         f"  curl http://{address}/diagnose                 the same as JSON\n"
-        f"  curl http://{address}/metrics                  for Prometheus\n"
+        f"  curl http://{address}/metrics                  for Prometheus\n",
+        flush=True,
     )

@@ -71,6 +71,7 @@ class SignalId(StrEnum):
     TTFT_ATTAINMENT = "ttft_slo_attainment_ratio"
     ITL_ATTAINMENT = "itl_slo_attainment_ratio"
     ROLE_IMBALANCE = "role_imbalance_ratio"
+    STABILITY_WINDOW = "stability_window_seconds"
     # of the deployment, beside them
     KV_BYTES_PER_TOKEN_ENGINE = "engine_kv_bytes_per_token"
     TTFT_MEAN = "ttft_mean_seconds"
@@ -172,6 +173,10 @@ class SignalSet:
     def get(self, signal: SignalId, scope: Scope | None = None) -> Signal | None:
         """The signal of `scope` (default: of the deployment), or None when it is unknown."""
         return self._by_key.get((signal, scope or self.deployment))
+
+    def extended(self, signals: list[Signal]) -> SignalSet:
+        """The same with more signals."""
+        return SignalSet(self.deployment.name, [*self._by_key.values(), *signals])
 
     def value(self, signal: SignalId, scope: Scope | None = None) -> float | None:
         """Its value, or None when it is unknown."""

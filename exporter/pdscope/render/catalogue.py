@@ -117,6 +117,7 @@ DEPLOYMENT_SIGNALS: dict[SignalId, MetricDef] = {
         (SignalId.TTFT_ATTAINMENT, "Share of requests whose TTFT is within the p50 objective."),
         (SignalId.ITL_ATTAINMENT, "Share of tokens whose latency is within the p50 objective."),
         (SignalId.ROLE_IMBALANCE, "Largest over roles of max / max(min, 1) of the work in flight."),
+        (SignalId.STABILITY_WINDOW, "How long TTFT and ITL p95 have stayed within 20 % of their median and the SLO."),
     )
 }
 """Signals of the contract that this version computes, with their metric."""

@@ -64,6 +64,7 @@ class LiveWatch(Watch):
             if stream in previous._last_success:
                 self._last_success[stream] = previous._last_success[stream]
         names = {stream.target for stream in kept}
+        self._said = {name: facts for name, facts in previous._said.items() if name in names}
         self._notes = {name: notes for name, notes in previous._notes.items() if name in names}
         self._rule_failures = {rule: previous._rule_failures.get(rule, 0) for rule in self._rule_failures}
 

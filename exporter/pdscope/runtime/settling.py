@@ -1,12 +1,14 @@
-"""Hysteresis over whole reports: each deployment's verdict is shown when it has been seen often enough."""
+"""What needs a memory over reports: verdicts that were seen often enough, and how long latency has been stable."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
+from pdscope.analysis.stability import Stretch, extend
 from pdscope.diagnosis.hysteresis import Standing, settle
 from pdscope.model.finding import Diagnosis, Verdict
-from pdscope.model.report import Report
+from pdscope.model.report import DeploymentReport, Report
+from pdscope.model.signal import Quality, Signal, SignalId
 
 
 @dataclass(slots=True)
@@ -15,6 +17,7 @@ class Settling:
 
     _standings: dict[str, Standing] = field(default_factory=dict)
     _answered: set[str] = field(default_factory=set)
+    _stretches: dict[str, Stretch] = field(default_factory=dict)
 
     def settle(self, report: Report, *, counts: bool = True) -> Report:
         """The report to show.
@@ -28,7 +31,8 @@ class Settling:
         for deployment in report.deployments:
             name = deployment.deployment.name
             standings[name], diagnosis = settle(self._previous(name, deployment.diagnosis), deployment.diagnosis)
-            shown.append(replace(deployment, diagnosis=diagnosis))
+            shown.append(self._with_stability(replace(deployment, diagnosis=diagnosis), report.generated_at))
+        self._stretches = {name: stretch for name, stretch in self._stretches.items() if name in standings}
         if counts:
             self._standings = standings
             self._answered &= set(standings)
@@ -36,6 +40,22 @@ class Settling:
                 name for name, standing in standings.items() if standing.shown.verdict is not Verdict.INSUFFICIENT_DATA
             }
         return replace(report, deployments=tuple(shown))
+
+    def _with_stability(self, deployment: DeploymentReport, at: float) -> DeploymentReport:
+        name = deployment.deployment.name
+        stretch = extend(self._stretches.get(name), at, deployment.signals, deployment.deployment.slo)
+        if stretch is None:
+            self._stretches.pop(name, None)
+            return deployment
+        self._stretches[name] = stretch
+        stable = Signal(
+            SignalId.STABILITY_WINDOW,
+            deployment.signals.deployment,
+            at - stretch.since,
+            Quality.DERIVED,
+            "TTFT and ITL p95 within 20 % of their running median, objectives kept",
+        )
+        return replace(deployment, signals=deployment.signals.extended([stable]))
 
     def _previous(self, name: str, now: Diagnosis) -> Standing | None:
         """What to go on from. The first answer replaces "too few scrapes yet" at once: it contradicts nothing."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pdscope.collect.poller import Clock, Failure, Target
 from pdscope.config import Config, DeviceConfig, InstanceConfig
 from pdscope.errors import PageError
+from pdscope.model.metric import Fact
 from pdscope.model.scrape import FailureReason
 from pdscope.runtime.plugins import ENGINE_ALIASES, Plugins
 from pdscope.runtime.watch import Watch
@@ -149,21 +150,21 @@ class PolledTarget:
         if self._recognised not in INTRODUCTIONS or now - self._introduced_at < _INTRODUCTION_SECONDS:
             return
         self._introduced_at = now
-        path, read = INTRODUCTIONS[self._recognised]
-        fetched = await self._fetcher.fetch(
-            f"{self._config.url}{path}",
-            timeout_seconds=max(0.0, ends - now),
-            accept=ACCEPT_JSON,
-            auth=self._config.auth,
-            tls=self._config.tls,
-        )
-        if fetched.body is None:
-            _log.debug("target %s: %s is not answered: %s", self._config.name, path, fetched.reason)
-            return
-        try:
-            self._watch.learn(self._config.name, read(fetched.body))
-        except PageError as error:
-            _log.debug("target %s: %s: %s", self._config.name, path, error)
+        facts: dict[Fact, str] = {}
+        for path, read in INTRODUCTIONS[self._recognised]:
+            fetched = await self._fetcher.fetch(
+                f"{self._config.url}{path}",
+                timeout_seconds=max(0.0, ends - self._clock.monotonic()),
+                accept=ACCEPT_JSON,
+                auth=self._config.auth,
+                tls=self._config.tls,
+            )
+            try:
+                facts.update(read(fetched.body) if fetched.body is not None else {})
+            except PageError as error:
+                _log.debug("target %s: %s: %s", self._config.name, path, error)
+        if facts:
+            self._watch.learn(self._config.name, facts)
 
     def _fail(self, failure: Failure) -> None:
         """Keep that the page which was asked for last brought nothing."""

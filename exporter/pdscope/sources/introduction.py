@@ -25,6 +25,7 @@ _FIELDS: Mapping[str, Fact] = {
     "pp_size": Fact.PP,
     "dp_size": Fact.DP,
 }
+_MAX_NAME = 200
 _VERSION = re.compile(r"\d[0-9A-Za-z.+!]{0,39}")
 
 
@@ -47,18 +48,40 @@ def version(body: bytes) -> Facts:
     Raises:
         PageError: the body is no such answer.
     """
-    try:
-        document = json.loads(body)
-    except (ValueError, RecursionError) as error:
-        raise PageError("not a /version answer") from error
-    found = document.get("version") if isinstance(document, dict) else None
+    found = _object(body, "/version").get("version")
     if not isinstance(found, str) or not _VERSION.fullmatch(found):
         raise PageError("not a /version answer")
     return {Fact.ENGINE_VERSION: found}
 
 
-INTRODUCTIONS: Mapping[str, tuple[str, Reader]] = {
-    "sglang": ("/server_info", server_info),
-    "vllm": ("/version", version),
+def model_info(body: bytes) -> Facts:
+    """SGLang's `/model_info`: the role, and the name under which the model is served.
+
+    Raises:
+        PageError: the body is no such answer.
+    """
+    document = _object(body, "/model_info")
+    role, name = document.get("disaggregation_mode"), document.get("served_model_name")
+    facts: dict[Fact, str] = {}
+    if role in ("null", "prefill", "decode"):
+        facts[Fact.ROLE] = "unified" if role == "null" else role
+    if isinstance(name, str) and 0 < len(name) <= _MAX_NAME and name.isprintable():
+        facts[Fact.MODEL] = name
+    return facts
+
+
+def _object(body: bytes, path: str) -> dict[str, object]:
+    try:
+        document = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise PageError(f"not a {path} answer") from error
+    if not isinstance(document, dict):
+        raise PageError(f"not a {path} answer")
+    return document
+
+
+INTRODUCTIONS: Mapping[str, tuple[tuple[str, Reader], ...]] = {
+    "sglang": (("/model_info", model_info), ("/server_info", server_info)),
+    "vllm": (("/version", version),),
 }
 """Name of the adapter that recognised the page -> where the engine introduces itself, and how to read it."""
