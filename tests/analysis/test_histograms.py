@@ -369,6 +369,13 @@ def test_empty_parts_do_not_take_bounds_away() -> None:
     assert merged.bounds == BOUNDS
 
 
+def test_what_a_lone_overflow_bucket_knows_survives() -> None:
+    """Count and mean need no buckets."""
+    alone = merge([Distribution((INF,), np.array([1.0]), 2.5, SPAN_SECONDS)])
+    assert alone is not None
+    assert (alone.count, alone.mean) == (1.0, 2.5)
+
+
 def test_merging_nothing() -> None:
     """No instance is unknown; instances that served nobody are known to be empty."""
     assert merge([]) is None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -145,3 +146,11 @@ def test_worst_exit_code_of_several_deployments(runs: Path) -> None:
     assert coded(Verdict.HEALTHY, Verdict.INSUFFICIENT_DATA) == 3
     assert coded(Verdict.METRICS_UNTRUSTED, Verdict.UNDETERMINED) == 1
     assert coded(Verdict.IDLE, Verdict.PREFILL_QUEUE) == 1
+
+
+def test_pages_of_nobody_are_told(runs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A misspelt folder in a bundle must not pass in silence."""
+    shutil.copytree(runs / "vllm-baseline", tmp_path / "b")
+    (tmp_path / "b" / "samples" / "d0").rename(tmp_path / "b" / "samples" / "dX")
+    assert main(["diagnose", str(tmp_path / "b")]) == 3
+    assert "samples/'dX' is in no deployment" in capsys.readouterr().err

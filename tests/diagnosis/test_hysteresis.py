@@ -64,7 +64,7 @@ def test_pending_names_verdict_and_count() -> None:
     """While a change is being confirmed the reader sees it; afterwards not."""
     answers = shown([H, A, A, A])
     assert [d.pending and (d.pending.verdict, d.pending.windows) for d in answers] == [None, (A, 1), (A, 2), None]
-    assert answers[2].summary == "healthy at 0.0"
+    assert answers[2].summary == "healthy at 0.0 Now, to be confirmed: decode_admission at 2.0"
     assert answers[3].summary == "decode_admission at 3.0"
 
 

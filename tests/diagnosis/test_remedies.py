@@ -6,9 +6,11 @@ import pytest
 
 from pdscope.diagnosis.engine import discover
 from pdscope.diagnosis.remedies import CATALOGUE, adds_instances, remedies_for
-from pdscope.model.topology import EngineProfile
+from pdscope.diagnosis.rules import decode_kv_capacity
+from pdscope.model.finding import Truth
+from pdscope.model.topology import Attention, EngineProfile, KvShape, ModelFacts, Role
 from pdscope.runtime.plugins import load_plugins
-from support.signals import ENGINE
+from support.signals import ENGINE, STORIES, changed, deployment, finding, instance
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -24,7 +26,25 @@ def test_each_has_action_cost_and_precondition(name: str) -> None:
 
 def test_each_is_proposed_by_a_rule() -> None:
     """An entry that nobody proposes would be tested by nobody."""
-    assert set(CATALOGUE) == {remedy for rule in discover() for remedy in rule.remedies}
+    proposed = {remedy for rule in discover() for remedy in rule.remedies}
+    assert set(CATALOGUE) == proposed | {"add_instances"}  # which stands in for those with a role where there are none
+
+
+def test_remedies_fit_the_deployment() -> None:
+    """Roles are shifted only where there are roles, and a cache of 8 bits is not quantised to 8 bits."""
+    story = STORIES["decode_kv_capacity"]
+    full = changed(
+        story, {("u0", place[1]): v for place, v in story.items() if isinstance(place, tuple) and place[0] == "d0"}
+    )
+    alone = finding(decode_kv_capacity.RULE, full, deployment(instance("u0", Role.UNIFIED)))
+    assert alone.truth is Truth.TRUE
+    assert {r.id for r in alone.remedies} & {"add_decode", "add_prefill", "add_instances"} == {"add_instances"}
+    assert "quantise_kv" in {r.id for r in alone.remedies}
+    small = ModelFacts("m", kv=KvShape(Attention.MLA, layers=61, bytes_per_element=1, latent_dim=576))
+    found = finding(decode_kv_capacity.RULE, STORIES["decode_kv_capacity"], deployment(model=small))
+    assert found.truth is Truth.TRUE
+    assert "quantise_kv" not in {r.id for r in found.remedies}
+    assert "add_decode" in {r.id for r in found.remedies}
 
 
 def test_setting_comes_from_the_engine_at_fault() -> None:
@@ -42,9 +62,9 @@ def test_unknown_id_is_a_mistake() -> None:
 
 
 def test_what_adds_instances() -> None:
-    """These two are withheld while the link is full."""
+    """These are withheld while the link is full."""
     adding = {name for name in CATALOGUE if adds_instances(remedies_for([name], None)[0])}
-    assert adding == {"add_prefill", "add_decode"}
+    assert adding == {"add_prefill", "add_decode", "add_instances"}
 
 
 def test_engines_spell_settings_of_known_remedies_only() -> None:

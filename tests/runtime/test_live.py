@@ -462,7 +462,7 @@ async def test_instances_without_an_adapter_or_behind_prometheus_are_not_polled(
             await asyncio.sleep(9.0)
             assert live.unreadable == (Unreadable("pd", "this version asks no Prometheus server"),)
             assert live.report is not None
-            assert live.report.deployments[0].instances["a"].up is None
+            assert live.report.deployments[0].instances["a"].up is False
     assert target.asked == []
 
 

@@ -241,7 +241,7 @@ async def test_debug_shows_values_thresholds_and_scrapes(tmp_path: Path) -> None
     """Those of one deployment, and no secret."""
     (tmp_path / "token").write_text("s3cr3t", encoding="utf-8")
     async with HttpTarget(VllmEngine()) as a:
-        document = deployment("x", {"a": a.url, "b": GONE}, thresholds={"idle": {"finished": 7}})
+        document = deployment("x", {"a": a.url, "b": GONE}, thresholds={"idle": {"finished": 7, "observed": 8}})
         document["instances"][0]["auth"] = {"bearer_token_file": str(tmp_path / "token")}
         file = File({"deployments": [document, deployment("y", {"c": GONE})]})
         async with running(file) as live:
@@ -251,7 +251,7 @@ async def test_debug_shows_values_thresholds_and_scrapes(tmp_path: Path) -> None
     assert {"running": 10.0, "waiting": 0.0, "kv_usage": 0.2}.items() <= debug.instances["a"].items()
     assert debug.instances["a"]["ttft_count"] == pytest.approx(1000 + 5 * a.starts[-1], abs=1.0)
     assert debug.instances["a"]["ttft_sum"] == pytest.approx(0.2 * debug.instances["a"]["ttft_count"])
-    assert debug.thresholds["idle"] == {"finished": 7.0}
+    assert debug.thresholds["idle"] == {"finished": 7.0, "observed": 8}
     assert debug.thresholds["insufficient_data"] == {"scrapes": 2.0}
     seen = [(note.target, note.page, note.reason) for note in debug.scrapes]
     assert seen[:2] == [("a", "metrics", None), ("b", "metrics", FailureReason.CONNECT)]

@@ -9,7 +9,7 @@ import pytest
 
 from pdscope.config import parse_config
 from pdscope.errors import BundleError, ConfigError
-from pdscope.model.finding import Verdict
+from pdscope.model.finding import Confidence, Verdict
 from pdscope.model.report import Report
 from pdscope.model.scrape import FailureReason
 from pdscope.model.signal import SignalId
@@ -100,6 +100,42 @@ def test_a_role_that_is_gone_is_insufficient_data(bundle: Path) -> None:
     assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
     assert diagnosis.culprits == ("d0",)
     assert "d0" in diagnosis.summary
+
+
+def test_an_instance_without_data_is_named_and_doubted(bundle: Path) -> None:
+    """Half of decode may be dead while the other half looks well: the answer says that it is about the rest."""
+    edit(bundle, "  - name: d0", "  - {name: d1, role: decode, engine: vllm, url: 'http://d1.invalid:1'}\n  - name: d0")
+    only = diagnosed(bundle).deployments[0]
+    assert only.diagnosis.verdict is Verdict.HEALTHY
+    assert only.diagnosis.confidence is not Confidence.HIGH
+    assert "NO DATA from d1" in only.diagnosis.summary
+    assert any("pdscope doctor" in step for step in only.diagnosis.next_steps)
+    assert [only.instances[name].up for name in ("p0", "d0", "d1")] == [True, True, False]
+
+
+def test_a_target_that_keeps_failing_is_gone_before_its_window_is_old(fixtures_dir: Path) -> None:
+    """The last decode instance dies: within three intervals nothing is concluded from what it said before."""
+    config = parse_config(
+        "scrape: {interval: 5s, timeout: 4s}\nwindow: 60s\ndeployments: [{name: a, instances: "
+        "[{name: p, role: prefill, engine: vllm, url: 'http://h:1'}, {name: d, role: decode, engine: vllm, url: 'http://h:2'}]}]",
+        Path(),
+    )
+    watch = Watch(config, PLUGINS)
+    pages = {name: (fixtures_dir / "expositions" / f"vllm-0.32.0-nixl-{name}-light.prom").read_bytes() for name in "pd"}
+    for at in range(0, 65, 5):
+        for name in "pd":
+            watch.feed(name, PageKind.METRICS, pages[name], float(at))
+    verdicts = {}
+    for at in range(65, 85, 5):
+        watch.feed("p", PageKind.METRICS, pages["p"], float(at))
+        watch.fail("d", PageKind.METRICS, float(at), FailureReason.CONNECT, "refused")
+        report = watch.report(float(at))
+        verdicts[at] = report.deployments[0].diagnosis.verdict
+    assert verdicts[65] is not Verdict.INSUFFICIENT_DATA  # one failure is a gap
+    assert verdicts[75] is verdicts[80] is Verdict.INSUFFICIENT_DATA
+    assert report.deployments[0].instances["d"].reason is FailureReason.CONNECT
+    state = next(t for t in report.targets if t.target == "d")
+    assert (state.source, state.up) == ("vllm", False)  # the label does not move with the state
 
 
 def test_old_data_count_as_absent(bundle: Path) -> None:

@@ -116,6 +116,7 @@ CALM: Figures = {
     SignalId.TTFT_MEAN: 0.9,
     SignalId.ITL_P50: 0.02,
     SignalId.QUEUED: 0.0,
+    SignalId.OBSERVED: 60.0,
     SignalId.KV_DEMAND: derived(5e9),
     SignalId.KV_ACHIEVED: 5e9,
     SignalId.LINK_CAPACITY: Figure(40e9, Quality.ASSUMED),

@@ -279,9 +279,16 @@ async def test_the_interface_is_described(client: httpx.AsyncClient) -> None:
     document = (await client.get("/openapi.json")).json()
     assert document["info"] == {"title": "pdscope", "version": "1.2.3"}
     diagnose = document["paths"]["/diagnose"]["get"]
-    assert {parameter["name"] for parameter in diagnose["parameters"]} == {"format", "deployment", "debug"}
+    assert {parameter["name"] for parameter in diagnose["parameters"]} == {"format", "deployment", "debug", "time"}
     assert set(diagnose["responses"]["200"]["content"]) == {"application/json", "text/plain", "text/html"}
     assert {"400", "404", "503"} <= set(diagnose["responses"])
+
+
+async def test_the_past_is_refused_and_not_answered_with_now(client: httpx.AsyncClient) -> None:
+    """Who asks for last night must not read today without noticing."""
+    answer = await client.get("/diagnose", params={"time": "2026-11-29T03:00:00Z"})
+    assert answer.status_code == 400
+    assert "/diagnose/history" in answer.json()["error"]
 
 
 @pytest.mark.parametrize("path", ["/docs", "/redoc", "/docs/oauth2-redirect"])

@@ -42,6 +42,9 @@ def put_work(board: Board, deployment: Deployment, observed: Sequence[Observed])
                 else f"running, queued and transferring requests of {o.instance.name}, mean",
                 scope=instance_scope(o.instance.name),
             )
+    spans = [w.span_seconds for o in observed if o.instance.decodes for w in o.windows]
+    if spans:
+        board.put(SignalId.OBSERVED, max(spans), Quality.MEASURED, "first to last scrape of the instances that decode")
     if queued:
         board.put(SignalId.QUEUED, sum(queued), Quality.MEASURED, "all queues of all instances, newest values")
     ratios = []

@@ -72,6 +72,9 @@ def _offline(options: argparse.Namespace) -> Report:
     report, bundle = diagnose_bundle(options.bundle)
     for name in bundle.ignored:
         print(f"pdscope: {options.bundle}: {name} is no recorded page; left out", file=sys.stderr)
+    known = {name for d in report.deployments for name in d.instances} | {t.target for t in report.targets}
+    for name in sorted({page.target for page in bundle.pages} - known):
+        print(f"pdscope: {options.bundle}: samples/{name!a} is in no deployment of its pdscope.yml", file=sys.stderr)
     _check_deployment(options.deployment, (d.deployment.name for d in report.deployments), "the bundle")
     return report
 

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 from pdscope.diagnosis.base import Case, objectives
 from pdscope.model.finding import Confidence, Finding, Phase, Stage, Truth, Verdict
-from pdscope.model.signal import Quality, ScopeKind, SignalId
+from pdscope.model.signal import Quality, ScopeKind, SignalId, instance_scope
 from pdscope.model.units import format_quantity
 
 _FEW_REQUESTS = 20
 _UNEVEN = 3.0
 _CONTRADICTION = 0.1
+_IMPOSSIBLE = 1.25
+_NEAR_LIMIT = 0.9
 _PHASE_STAGE = {
     Phase.DECODE_STEADY_STATE: Stage.DECODE,
     Phase.PREFILL: Stage.PREFILL,
@@ -35,7 +37,8 @@ def confidence_of(verdict: Verdict, deciding: Sequence[Finding], case: Case) -> 
         return Confidence.MEDIUM
     finished = case.signals.value(SignalId.REQUESTS_FINISHED)
     few = (finished is None or finished < _FEW_REQUESTS) and verdict is not Verdict.IDLE
-    return Confidence.MEDIUM if few or _uneven(case, deciding) else Confidence.HIGH
+    doubtful = few or _uneven(case, deciding) or silent_instances(case)
+    return Confidence.MEDIUM if doubtful else Confidence.HIGH
 
 
 def _uneven(case: Case, deciding: Sequence[Finding]) -> bool:
@@ -55,7 +58,12 @@ def summarise(
         text += f"; the same on {len(deciding) - 1} more"
     if verdict is Verdict.UNDETERMINED:
         text += _ruled_out(findings)
-    clause = _disagreement(case, phase, verdict.stage)
+    if verdict is Verdict.HEALTHY:
+        text += _nearness(case, findings)
+    silent = silent_instances(case)
+    if silent and verdict is not Verdict.INSUFFICIENT_DATA:
+        text += f"; NO DATA from {', '.join(silent[:4])}{' ...' if len(silent) > 4 else ''}, so this is about the rest"
+    clause = _disagreement(case, phase, verdict.stage, findings)
     if clause:
         text += f"; {clause}"
     return f"{text[0].upper()}{text[1:]}."
@@ -73,23 +81,48 @@ def _ruled_out(findings: Sequence[Finding]) -> str:
     return said + (f"; not decided: {', '.join(unknown)}" if unknown else "")
 
 
-def _disagreement(case: Case, phase: Phase, stage: Stage) -> str:
+def silent_instances(case: Case) -> list[str]:
+    """Instances that gave nothing in the window."""
+    return [
+        i.name for i in case.deployment.instances if case.signals.value(SignalId.SCRAPES, instance_scope(i.name)) == 0
+    ]
+
+
+def _nearness(case: Case, findings: Sequence[Finding]) -> str:
+    """What is near a limit although the objectives are kept, and what could not be looked at."""
+    link = case.signals.value(SignalId.LINK_UTILIZATION)
+    if link is not None and link >= _NEAR_LIMIT:
+        return f"; the KV link is asked for {format_quantity(link, SignalId.LINK_UTILIZATION.unit)} of its capacity"
+    unknown = [f.verdict for f in findings if f.truth is Truth.UNKNOWN and f.verdict is not None]
+    return f"; not looked at, for lack of signals: {', '.join(dict.fromkeys(unknown))}" if unknown else ""
+
+
+def _disagreement(case: Case, phase: Phase, stage: Stage, findings: Sequence[Finding]) -> str:
     expected = _PHASE_STAGE.get(phase)
     if expected is None or stage in (Stage.NONE, expected):
         return ""
     if phase is Phase.PREFILL:
         ttft = case.signals.value(SignalId.TTFT_P50)
         figure = f" p50 {format_quantity(ttft, SignalId.TTFT_P50.unit)}" if ttft is not None else ""
+        if any(f.truth is Truth.TRUE and f.verdict is not None and f.verdict.stage is Stage.PREFILL for f in findings):
+            return f"TTFT{figure} is over because of this wait and of the queue at prefill beside it"
         return f"TTFT{figure} is over because requests wait for this before their first token, not because of prefill"
     return "ITL is over although decode itself is not what holds it back"
 
 
 def _cannot_tell(case: Case, findings: Sequence[Finding]) -> str:
-    missing = list(dict.fromkeys(s for f in findings if f.truth is Truth.UNKNOWN for s in f.missing))
+    latencies = (SignalId.TTFT_P50, SignalId.ITL_P50, SignalId.REQUESTS_FINISHED)
+    missing = [s for s in latencies if case.signals.value(s) is None]
+    missing += [s for f in findings if f.truth is Truth.UNKNOWN for s in f.missing if s not in missing]
     finished = case.signals.value(SignalId.REQUESTS_FINISHED)
-    seen = f"{finished:.0f} requests finished" if finished is not None else "0 requests are known to have finished"
-    lacking = ", ".join(missing[:4]) or "a latency"
-    return f"Cannot tell: {seen} in the window, and these signals are missing: {lacking}."
+    seen = (
+        f"{finished:.0f} requests finished in the window"
+        if finished is not None
+        else "how many requests finished in the window is not known"
+    )
+    lacking = ", ".join(dict.fromkeys(missing[:3])) or "nothing that was looked for"
+    count = len(set(missing))
+    return f"Cannot tell: {seen}, and {count} signal(s) are missing, first of all {lacking}."
 
 
 def next_steps(
@@ -106,18 +139,26 @@ def next_steps(
             switch = profile.enable.get(signal.value)
             if switch:
                 steps.append(f"to know {signal} on {profile.name}: {switch}")
+    if verdict is Verdict.INSUFFICIENT_DATA or silent_instances(case):
+        steps.append("pdscope doctor --config.file=F: why each target gives no data, and what to switch on")
     steps += _contradictions(case)
     return tuple(dict.fromkeys(steps))
 
 
 def _contradictions(case: Case) -> list[str]:
-    """Figures of the configuration that the engines contradict by more than a tenth."""
+    """Figures of the configuration that the engines contradict: KV bytes by a tenth, the link by a quarter."""
+    steps: list[str] = []
     used = case.signals.value(SignalId.KV_BYTES_PER_TOKEN)
     said = case.signals.get(SignalId.KV_BYTES_PER_TOKEN_ENGINE)
-    if used is None or said is None or abs(used - said.value) <= _CONTRADICTION * said.value:
-        return []
-    figures = f"it makes {used:,.0f} B/token, the engine {said.value:,.0f} B/token ({said.source})"
-    return [f"check model.kv: {figures}; a quantised KV type, replicated heads or another model"]
+    if used is not None and said is not None and abs(used - said.value) > _CONTRADICTION * said.value:
+        figures = f"it makes {used:,.0f} B/token, the engine {said.value:,.0f} B/token ({said.source})"
+        steps.append(f"check model.kv: {figures}; a quantised KV type, replicated heads or another model")
+    capacity, moved = case.signals.value(SignalId.LINK_CAPACITY), case.signals.value(SignalId.KV_ACHIEVED)
+    if capacity is not None and moved is not None and moved > _IMPOSSIBLE * capacity:
+        unit = SignalId.KV_ACHIEVED.unit
+        really, written = format_quantity(moved, unit), format_quantity(capacity, unit)
+        steps.append(f"check interconnect: {really} of KV cross a link that is configured to carry {written}")
+    return steps
 
 
 _EXPORTED = frozenset(

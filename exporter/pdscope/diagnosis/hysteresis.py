@@ -55,7 +55,7 @@ def settle(previous: Standing | None, now: Diagnosis) -> tuple[Standing, Diagnos
         now,
         verdict=previous.shown.verdict,
         confidence=previous.shown.confidence,
-        summary=previous.shown.summary,
+        summary=f"{previous.shown.summary} Now, to be confirmed: {now.summary}",
         culprits=previous.shown.culprits,
         next_steps=previous.shown.next_steps,
         since=previous.since,

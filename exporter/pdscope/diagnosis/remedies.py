@@ -85,6 +85,12 @@ CATALOGUE: Mapping[str, _Entry] = {
         "Decode is the limit and the KV link has room",
         adds_instances=True,
     ),
+    "add_instances": _Entry(
+        "Add instances that do the same",
+        "Devices",
+        "The traffic is here to stay, and the router spreads it",
+        adds_instances=True,
+    ),
     "free_decode_memory": _Entry(
         "Give the KV pool of decode more memory",
         "Less head-room against out-of-memory",

@@ -13,12 +13,18 @@ from pdscope.model.topology import Deployment
 
 @dataclass(frozen=True, slots=True)
 class InstanceState:
-    """One instance as it was last seen. `up` None: never asked."""
+    """One instance as it was last seen.
+
+    Attributes:
+        up: whether its last scrape brought data that are not old.
+        reason: why the last scrape brought none; None also for an instance that was never asked.
+    """
 
     name: str
-    up: bool | None
+    up: bool
     engine_version: str | None = None
     model: str | None = None
+    reason: FailureReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

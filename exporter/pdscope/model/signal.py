@@ -82,6 +82,7 @@ class SignalId(StrEnum):
     TRANSFER_IN_FLIGHT = "kv_transfers_in_flight"
     TRANSFER_TTFT_SHARE = "kv_transfer_ttft_share_ratio"
     QUEUED = "queued_requests"
+    OBSERVED = "observed_seconds"
     # of an instance
     SCRAPES = "scrapes_in_window"
     DATA_AGE = "data_age_seconds"

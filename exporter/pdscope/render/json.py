@@ -67,8 +67,9 @@ def _instance(report: DeploymentReport, state: InstanceState) -> dict[str, Any]:
     document: dict[str, Any] = {"name": state.name, "role": instance.role, "engine": instance.engine}
     if state.engine_version is not None:
         document["engine_version"] = state.engine_version
-    if state.up is not None:
-        document["up"] = state.up
+    document["up"] = state.up
+    if state.reason is not None:
+        document["reason"] = state.reason
     document["verdict"] = report.diagnosis.worker_verdicts[state.name]
     document["signals"] = {s.id.value: _signal(s) for s in report.signals.of(instance_scope(state.name))}
     return document

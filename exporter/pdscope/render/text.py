@@ -12,6 +12,7 @@ from pdscope.model.units import Unit, format_quantity
 from pdscope.render.json import timestamp
 
 _WIDTH = 110
+_SCOPES_SHOWN = 2
 _OPS = {Op.GE: ">=", Op.GT: ">", Op.LE: "<=", Op.LT: "<"}
 _FIGURES = (
     SignalId.REQUESTS_PER_SECOND,
@@ -71,8 +72,7 @@ def _deployment(report: DeploymentReport, whole: Report) -> Iterator[str]:
     if holding:
         yield ""
         yield "  Evidence"
-        for finding in holding:
-            yield from _evidence(finding)
+        yield from _all_evidence(holding)
     yield from _remedies(holding)
     yield from _unknown(diagnosis.findings)
     yield ""
@@ -122,6 +122,19 @@ def _figures(report: DeploymentReport) -> Iterator[str]:
         yield f"  {_words(signal):<34} {format_quantity(found.value, signal.unit)}{quality}"
 
 
+def _all_evidence(holding: Sequence[Finding]) -> Iterator[str]:
+    """Each rule on the two scopes that it holds on most; the others by name."""
+    by_rule: dict[str, list[Finding]] = {}
+    for finding in holding:
+        by_rule.setdefault(finding.rule, []).append(finding)
+    for rule, findings in by_rule.items():
+        for finding in findings[:_SCOPES_SHOWN]:
+            yield from _evidence(finding)
+        rest = [f.scope.name for f in findings[_SCOPES_SHOWN:]]
+        if rest:
+            yield f"    {rule}: the same on {_some(rest)}"
+
+
 def _evidence(finding: Finding) -> Iterator[str]:
     where = f" on {finding.scope.name}" if finding.scope.kind in ("instance", "link", "role") else ""
     yield f"    {finding.rule}{where}"
@@ -165,11 +178,12 @@ def _unknown(findings: Sequence[Finding]) -> Iterator[str]:
 
 
 def _instances(report: DeploymentReport) -> Iterator[str]:
+    yield "  Means over the window"
     header = f"  {'instance':<20} {'role':<8} {'engine':<12} {'state':<8} {'verdict':<22}"
     yield header + "".join(f" {label:>10}" for label, _ in _COLUMNS)
     for instance in report.deployment.instances:
         state = report.instances[instance.name]
-        up = {True: "up", False: "DOWN", None: "unseen"}[state.up]
+        up = "up" if state.up else "DOWN"
         scope = instance_scope(instance.name)
         cells = []
         for _, signal in _COLUMNS:
@@ -178,7 +192,9 @@ def _instances(report: DeploymentReport) -> Iterator[str]:
             cells.append("-" if value is None else format_quantity(value, unit))
         verdict = report.diagnosis.worker_verdicts[instance.name]
         row = f"  {instance.name:<20} {instance.role:<8} {instance.engine or '?':<12} {up:<8} {verdict:<22}"
-        yield row + "".join(f" {cell:>10}" for cell in cells)
+        yield (
+            row + "".join(f" {cell:>10}" for cell in cells) + (f"  {state.reason}" if state.reason is not None else "")
+        )
 
 
 def _words(signal: SignalId) -> str:

@@ -23,6 +23,10 @@ from pdscope.sources.http import quotable
 from pdscope.sources.reader import role_of
 
 _UNREACHED = (FailureReason.CONNECT, FailureReason.TIMEOUT)
+_SAYABLE = (*_UNREACHED, FailureReason.HTTP_STATUS, FailureReason.TOO_LARGE, FailureReason.REDIRECT)
+"""Reasons whose detail never quotes a page."""
+_SWITCHED_OFF = ("metrics_off", "not_exposition", "http_status: HTTP 404")
+"""How the reasons begin for which a switch of the engine may be the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,7 +211,7 @@ class _Examiner:
         failure = pages.failure
         words = "" if failure is None else f"{failure.reason}: {failure.detail}"
         if failure is not None and not quotable(config.url or "", config.auth):
-            words = f"{failure.reason}: {failure.detail if failure.reason in _UNREACHED else 'the page cannot be read'}"
+            words = f"{failure.reason}: {failure.detail if failure.reason in _SAYABLE else 'the page cannot be read'}"
         if all(scrape.ok for scrape in pages.last):
             remarks = () if failure is None else (f"one scrape of {len(pages.readings)} failed: {words}",)
             return TargetCheck(config.name, kind, reachable=True, recognised=True, remarks=remarks)
@@ -216,7 +220,7 @@ class _Examiner:
 
     def _how_to_switch_on(self, config: InstanceConfig, check: TargetCheck) -> tuple[str, ...]:
         """Whoever answers and prints nothing may have its metrics switched off."""
-        if not check.reachable:
+        if not check.reachable or not (check.reason or "").startswith(_SWITCHED_OFF):
             return check.remarks
         profiles = {a.profile.name: a.profile for a in self.plugins.engines if a.profile is not None}
         configured = self.plugins.profile(config.engine) if config.engine is not None else None

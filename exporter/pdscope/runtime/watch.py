@@ -21,6 +21,8 @@ from pdscope.sources.bundle import PageKind
 from pdscope.sources.reader import PageReader, TargetReader, role_of
 
 _LOADS = "sglang_loads"
+_SILENT_INTERVALS = 2.5
+"""Two scrapes in a row have failed then, and half an interval has passed in which the next could have come."""
 
 
 class Watch:
@@ -58,24 +60,31 @@ class Watch:
         self._missing = Missing.of((*plugins.engines, *plugins.devices))
         self._rule_failures: dict[str, int] = {rule.id: 0 for rule in plugins.rules}
         self.rule_errors: list[RuleFailure] = []
+        self._intervals: dict[str, float] = {}
+        self._sources: dict[Stream, str] = {}
         for deployment in config.deployments:
             self._add_targets(deployment)
 
     def _add_targets(self, deployment: DeploymentConfig) -> None:
         for instance in deployment.instances:
+            self._intervals[instance.name] = instance.scrape.interval_seconds
             engine = ENGINE_ALIASES.get(instance.engine or "", instance.engine)
             stream = Stream(instance.name, PageKind.METRICS, instance.name)
             adapters = self._engine_reader.candidates(engine=engine, role=instance.role)
             self._readers[stream] = TargetReader(instance.name, self._engine_reader, adapters)
+            if engine is not None:
+                self._sources[stream] = engine
             loads = self._engine_reader.json_adapter(_LOADS)
             if loads is not None and engine in ("sglang", None):
                 key = Stream(instance.name, PageKind.LOADS, instance.name)
                 self._readers[key] = TargetReader(instance.name, self._engine_reader, (loads,))
         for device in deployment.devices:
+            self._intervals[device.name] = device.scrape.interval_seconds
             adapters = tuple(a for a in self.plugins.devices if a.name == device.source)
             for served in device.served:
                 stream = Stream(device.name, PageKind.METRICS, served.instance)
                 self._readers[stream] = TargetReader(device.name, self._device_reader, adapters, dict(served.select))
+                self._sources[stream] = device.source
 
     def feed(
         self, target: str, kind: PageKind, body: bytes, at: float, duration_seconds: float | None = None
@@ -103,6 +112,7 @@ class Watch:
         self._store.add(stream, scrape)
         if scrape.ok:
             self._last_success[stream] = scrape.at
+            self._sources.setdefault(stream, scrape.source)
             self._missing.note(stream, scrape)
         elif scrape.reason is not None:
             counts = self._failures.setdefault(stream, {})
@@ -144,16 +154,28 @@ class Watch:
     def _windows(self, name: str, now: float, seconds: float) -> list[Window]:
         """Windows of an instance; `/v1/loads` first, since it stays fresh where the gauges freeze."""
         kinds = (PageKind.LOADS, PageKind.METRICS)
-        found = [self._store.window(Stream(name, kind, name), now, seconds) for kind in kinds]
+        streams = [Stream(name, kind, name) for kind in kinds]
+        found = [self._store.window(stream, now, seconds) for stream in streams if not self._silent(stream, now)]
         return [window for window in found if window is not None]
+
+    def _silent(self, stream: Stream, now: float) -> bool:
+        """Whether a source has failed again and again: what it said before is the past, no window on the present.
+
+        One failed scrape is a gap. A source that is merely asked less often has not failed.
+        """
+        newest, last = self._store.newest(stream), self._last_success.get(stream)
+        if newest is None or newest.ok or last is None:
+            return False
+        return now - last > _SILENT_INTERVALS * self._intervals.get(stream.target, self.config.scrape.interval_seconds)
 
     def _state(self, name: str, windows: Sequence[Window], now: float, age: float) -> InstanceState:
         newest = self._store.newest(Stream(name, PageKind.METRICS, name))
         facts = dict(self._said.get(name, {}))
         for window in reversed(windows):
             facts.update(window.facts)
-        up = None if newest is None else newest.ok and now - newest.at <= age
-        return InstanceState(name, up, facts.get(Fact.ENGINE_VERSION), facts.get(Fact.MODEL))
+        up = newest is not None and newest.ok and now - newest.at <= age
+        reason = newest.reason if newest is not None else None
+        return InstanceState(name, up, facts.get(Fact.ENGINE_VERSION), facts.get(Fact.MODEL), reason)
 
     def _facts(self, name: str) -> dict[Fact, str]:
         """What a target said of itself and its newest pages state; `/v1/loads`, with version and live role, wins."""
@@ -163,6 +185,12 @@ class Watch:
             if newest is not None:
                 facts.update(newest.facts)
         return facts
+
+    def _source(self, stream: Stream) -> str:
+        """What is read there, whether or not it answers: a label that moved with the state would break its series."""
+        if stream.kind != PageKind.METRICS:
+            return str(stream.kind)
+        return self._sources.get(stream, "unknown")
 
     def _target_states(self) -> list[TargetState]:
         states = []
@@ -179,7 +207,7 @@ class Watch:
                         TargetState(
                             deployment=deployment.name,
                             target=stream.target,
-                            source=str(stream.kind) if stream.kind != PageKind.METRICS else newest.source,
+                            source=self._source(stream),
                             up=newest.ok,
                             duration_seconds=newest.duration_seconds,
                             last_success=self._last_success.get(stream),

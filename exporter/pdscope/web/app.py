@@ -112,9 +112,18 @@ def _pages(state: AppState, where: Paths) -> APIRouter:
 
     @router.get("/diagnose", response_class=Response, responses=_answers(*_FORMATS.values(), errors=(400, 404)))
     async def diagnose(
-        request: Request, form: _Form = None, deployment: _Deployment = None, *, debug: _Debug = False
+        request: Request,
+        form: _Form = None,
+        deployment: _Deployment = None,
+        time: Annotated[str | None, Query(description="refused: this version keeps no past to judge")] = None,
+        *,
+        debug: _Debug = False,
     ) -> Response:
         """What limits each deployment, why, and what to do. Status 200 also when engines are down."""
+        if time is not None:
+            return _error(
+                HTTPStatus.BAD_REQUEST, "time: the daemon judges now only; see /diagnose/history for the past"
+            )
         if form is None:
             form = "json" if debug else _liked(request)
         if form not in _FORMATS:

@@ -64,7 +64,7 @@ def test_holds(of: Deployment) -> None:
 def test_words_have_latencies_and_rate() -> None:
     """And say when nobody has said what they should be."""
     assert finding(RULE, CALM).headline == (
-        "TTFT p50 800 ms, ITL p50 20 ms at 5 requests/s: within the objectives, and no limit is near"
+        "TTFT p50 800 ms, ITL p50 20 ms at 5 requests/s: within the objectives, and no rule sees a limit reached"
     )
     assert "no objective is configured" in finding(RULE, CALM, deployment(slo=Slo())).headline
 

@@ -38,7 +38,7 @@ def test_unknown_names_what_is_missing(signal: SignalId) -> None:
 
 def test_threshold_is_configurable() -> None:
     """How few is too few."""
-    assert {t.name for t in RULE.thresholds} == {"finished"}
+    assert {t.name for t in RULE.thresholds} == {"finished", "observed"}
     assert finding(RULE, IDLE, thresholds={"finished": 2.0}).truth is Truth.FALSE
     assert finding(RULE, CALM, thresholds={"finished": 301.0}).truth is Truth.TRUE
 
@@ -51,7 +51,7 @@ def test_broken_objective_outranks_it() -> None:
 def test_says_how_many_and_is_sure_of_it() -> None:
     """Counting to two needs no large sample."""
     found = finding(RULE, IDLE)
-    assert found.headline == "2 requests finished in the window and nothing is queued"
+    assert found.headline == "2 requests finished in 60 s and nothing is queued"
     assert found.decisive is Quality.MEASURED
     assert found.remedies == ()
     diagnosis = verdict_of(IDLE).diagnosis

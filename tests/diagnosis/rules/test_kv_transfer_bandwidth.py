@@ -148,3 +148,17 @@ def test_remedies_widen_the_link_or_send_less() -> None:
     assert [r.id for r in remedies] == list(RULE.remedies)
     assert all(r.cost and r.precondition for r in remedies)
     assert not {"add_prefill", "add_decode"} & {r.id for r in remedies}
+
+
+@pytest.mark.parametrize(
+    ("changes", "truth"),
+    [
+        ({SignalId.KV_ACHIEVED: 51e9}, Truth.FALSE),  # more than a quarter above what the link is said to carry
+        ({SignalId.KV_ACHIEVED: 49e9}, Truth.TRUE),
+        ({SignalId.KV_ACHIEVED: None, SignalId.KV_BYTES_PER_REQUEST: 400e9}, Truth.UNKNOWN),  # one transfer at 67 GB/s
+        ({SignalId.KV_ACHIEVED: None, SignalId.KV_BYTES_PER_REQUEST: 200e9}, Truth.TRUE),
+    ],
+)
+def test_an_impossible_capacity_decides_nothing(changes: Changes, truth: Truth) -> None:
+    """Bytes that really cross a link show what it carries at least; a wrong figure must not name the bottleneck."""
+    assert finding(RULE, changed(FULL, changes)).truth is truth

@@ -84,13 +84,13 @@ def _why(board: Bench, slots: Truth, memory: Truth) -> str:
 
 
 def _remedies(case: Case, slots: Truth, memory: Truth) -> tuple[str, ...]:
+    if memory is Truth.TRUE:  # also beside a full batch: more slots would only share less memory
+        return ("free_decode_memory", "quantise_kv", "reserve_fewer_tokens", "add_decode", "shed_load")
     if slots is Truth.TRUE:
         # more slots stretch every step: no help where ITL is over already
         more = () if case.broken("itl") is Truth.TRUE else ("raise_running_limit",)
         return (*more, "add_decode", "shed_load")
-    if memory is Truth.TRUE:
-        return ("free_decode_memory", "quantise_kv", "reserve_fewer_tokens", "add_decode", "shed_load")
-    return ("reserve_fewer_tokens", "raise_running_limit", "add_decode")
+    return ("reserve_fewer_tokens", "add_decode", "shed_load")
 
 
 RULE = Rule(

@@ -24,9 +24,11 @@ def evaluate(case: Case) -> Iterator[Finding]:
         if stuck is Truth.TRUE:
             tail = f"{board.text(SignalId.WORK_IN_FLIGHT)} are there and not a single token comes out"
             decisive = [SignalId.KV_USAGE_NET, SignalId.GENERATION_RATE]
+            remedies: tuple[str, ...] = ("shed_load", "free_decode_memory", "quantise_kv", "add_decode")
         else:
             tail = f"it pushes requests out ({board.text(SignalId.PREEMPTIONS_PER_SECOND)} preemptions or retractions)"
             decisive = [SignalId.KV_USAGE_NET, SignalId.PREEMPTIONS_PER_SECOND]
+            remedies = RULE.remedies
         yield board.finding(
             truth,
             headline=f"the KV pool of {instance.name} is full ({board.text(SignalId.KV_USAGE)} in use, "
@@ -34,6 +36,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
             strength=board.value(SignalId.KV_USAGE_NET) or 0.0,
             decisive=decisive,
             culprits=(instance.name,),
+            remedies=remedies,
         )
 
 

@@ -25,9 +25,9 @@ def evaluate(case: Case) -> Iterator[Finding]:
     latencies = f"TTFT p50 {board.text(SignalId.TTFT_P50)}, ITL p50 {board.text(SignalId.ITL_P50)}"
     rate = board.text(SignalId.REQUESTS_PER_SECOND)
     headline = (
-        f"{latencies} at {rate}: within the objectives, and no limit is near"
+        f"{latencies} at {rate}: within the objectives, and no rule sees a limit reached"
         if checked
-        else f"{latencies} at {rate}: no objective is configured, and no limit is near"
+        else f"{latencies} at {rate}: no objective is configured, and no rule sees a limit reached"
     )
     yield board.finding(traffic & met, headline=headline, strength=1.0, decisive=checked)
 

@@ -15,11 +15,13 @@ def evaluate(case: Case) -> Iterator[Finding]:
     board = bench(RULE, case)
     few = board.weigh(SignalId.REQUESTS_FINISHED, Op.LT, "finished")
     quiet = board.weigh(SignalId.QUEUED, Op.LT, 1.0)
+    watched = board.weigh(SignalId.OBSERVED, Op.GE, "observed")
     yield board.finding(
-        few & quiet,
-        headline=f"{board.text(SignalId.REQUESTS_FINISHED)} finished in the window and nothing is queued",
+        few & quiet & watched,
+        headline=f"{board.text(SignalId.REQUESTS_FINISHED)} finished in {board.text(SignalId.OBSERVED)} and nothing is "
+        "queued",
         strength=1.0,
-        decisive=(SignalId.REQUESTS_FINISHED, SignalId.QUEUED),
+        decisive=(SignalId.REQUESTS_FINISHED, SignalId.QUEUED, SignalId.OBSERVED),
     )
 
 
@@ -27,6 +29,9 @@ RULE = Rule(
     id="idle",
     verdict=Verdict.IDLE,
     evaluate=evaluate,
-    thresholds=(Threshold("finished", 5, Unit.REQUESTS, "fewer say nothing about a latency distribution"),),
+    thresholds=(
+        Threshold("finished", 5, Unit.REQUESTS, "fewer say nothing about a latency distribution"),
+        Threshold("observed", 8, Unit.SECONDS, "in less time nobody can tell few requests from none"),
+    ),
     fallback=True,
 )

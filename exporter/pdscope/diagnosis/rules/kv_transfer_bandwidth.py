@@ -31,12 +31,30 @@ def evaluate(case: Case) -> Iterator[Finding]:
     many = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "in_flight")
     load = SignalId.LINK_UTILIZATION if demanded is Truth.TRUE else SignalId.KV_ACHIEVED
     yield board.finding(
-        (demanded | filled) & (late | many),
+        (demanded | filled) & (late | many) & _believable(board, capacity),
         headline=f"{_load(board, demanded)}; a transfer takes {board.text(SignalId.TRANSFER_TIME)}",
         strength=past(board.value(SignalId.LINK_UTILIZATION), limit),
         at_best=Quality.DERIVED,  # the capacity is configured
         decisive=(load, SignalId.TRANSFER_TTFT_SHARE if late is Truth.TRUE else SignalId.TRANSFER_IN_FLIGHT),
     )
+
+
+def _believable(board: Bench, capacity: float | None) -> Truth:
+    """Whether what really crosses the link leaves its configured capacity possible.
+
+    More bytes than the capacity, or one transfer that is faster than the whole link, say that the figure is wrong, and
+    nothing can be concluded from it. Bytes are counted when a transfer ends, so short windows may exceed the line.
+    """
+    if capacity is None:
+        return Truth.UNKNOWN
+    most = board.case.threshold(RULE, "excess") * capacity
+    achieved, size = board.value(SignalId.KV_ACHIEVED), board.value(SignalId.KV_BYTES_PER_REQUEST)
+    seconds = board.value(SignalId.TRANSFER_TIME)
+    if achieved is not None:
+        return board.weigh(SignalId.KV_ACHIEVED, Op.LE, most)
+    if size is None or not seconds:
+        return Truth.TRUE
+    return Truth.TRUE if size / seconds <= most else Truth.UNKNOWN
 
 
 def _load(board: Bench, demanded: Truth) -> str:
@@ -56,6 +74,7 @@ RULE = Rule(
     thresholds=(
         Threshold("utilization", 0.9, Unit.RATIO, "demand by usable capacity; 0.9 x efficiency 0.8 is 0.72 of nominal"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
+        Threshold("excess", 1.25, Unit.RATIO, "of the capacity; bytes of short windows reached 1.08 of a proven line"),
         Threshold("in_flight", 4, Unit.REQUESTS, "transfers at a time; healthy pairs had below 1"),
     ),
     remedies=(
