@@ -83,3 +83,15 @@ def test_streams_are_apart_and_can_be_forgotten() -> None:
     store.forget(STREAM)
     store.forget(other)
     assert store.newest(STREAM) is None
+
+
+def test_failures_in_a_row_end_at_the_last_good_scrape() -> None:
+    """A gap is one; an unknown stream has none."""
+    store = filled(60, 70)
+    assert store.failed_in_a_row(STREAM) == 0
+    store.add(STREAM, failed(80))
+    store.add(STREAM, failed(90))
+    assert store.failed_in_a_row(STREAM) == 2
+    store.add(STREAM, scrape(100))
+    assert store.failed_in_a_row(STREAM) == 0
+    assert store.failed_in_a_row(Stream("x", "metrics", "x")) == 0

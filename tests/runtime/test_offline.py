@@ -114,7 +114,7 @@ def test_an_instance_without_data_is_named_and_doubted(bundle: Path) -> None:
 
 
 def test_a_target_that_keeps_failing_is_gone_before_its_window_is_old(fixtures_dir: Path) -> None:
-    """The last decode instance dies: within three intervals nothing is concluded from what it said before."""
+    """The last decode instance dies: after two failures nothing is concluded from what it said before."""
     config = parse_config(
         "scrape: {interval: 5s, timeout: 4s}\nwindow: 60s\ndeployments: [{name: a, instances: "
         "[{name: p, role: prefill, engine: vllm, url: 'http://h:1'}, {name: d, role: decode, engine: vllm, url: 'http://h:2'}]}]",

@@ -146,7 +146,7 @@ async def test_a_connection_that_is_not_accepted_is_given_up_at_the_deadline() -
 
 
 async def test_the_duration_of_a_slow_page_is_measured() -> None:
-    """From the start to the last byte."""
+    """From the start to the last byte (E24)."""
 
     async def slow(_asked: Asked) -> AsyncIterator[bytes]:
         await asyncio.sleep(1.25)
@@ -215,7 +215,7 @@ async def test_a_truncated_body_is_a_failure_and_no_page() -> None:
 
 
 async def test_a_status_other_than_200_quotes_the_body() -> None:
-    """Go exporters explain themselves in it; it stays one line and short."""
+    """Go exporters explain themselves in it (E13, E22); it stays one line and short."""
     body = b"error:\n\tcollected metric \x1b[31m was collected before\n" + b"x" * 5000
     fetched = await fetch_from(always(page(body, status="500 Internal Server Error")))
     assert (fetched.reason, fetched.status, fetched.body) == (FailureReason.HTTP_STATUS, 500, None)
@@ -298,7 +298,7 @@ async def test_compression_that_was_not_asked_for_is_refused() -> None:
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
 @pytest.mark.parametrize("absolute", [True, False])
 async def test_a_redirect_within_the_origin_is_followed(status: int, absolute: bool) -> None:
-    """Mounted applications answer /metrics with a redirect to /metrics/."""
+    """Mounted applications answer /metrics with a redirect to /metrics/ (E21)."""
 
     async def mounted(asked: Asked) -> AsyncIterator[bytes]:
         base = f"http://{asked.headers['host']}" if absolute else ""
@@ -443,7 +443,7 @@ async def test_a_connection_after_a_timeout_is_a_new_one() -> None:
 
 
 async def test_a_token_is_sent_and_read_again_when_its_file_changes(tmp_path: Path) -> None:
-    """Kubernetes renews tokens behind a link."""
+    """Kubernetes renews tokens behind a link (E25)."""
     old, new, link = tmp_path / "old", tmp_path / "new", tmp_path / "token"
     bearer(old, "first")
     bearer(new, "other")
@@ -585,7 +585,7 @@ async def test_https_with_an_authority_of_ones_own(tls_dir: Path, tls_server: ss
 
 
 async def test_a_certificate_of_nobody_we_know_is_refused(tls_server: ssl.SSLContext) -> None:
-    """By the system's authorities; the reason is OpenSSL's."""
+    """By the system's authorities; the reason is OpenSSL's (E25)."""
     async with HttpTarget(always(page(b"up 1\n")), tls=tls_server) as target:
         fetched = await fetch(target.url)
         assert (await fetch(target.url, tls=TlsConfig(insecure_skip_verify=True))).body == b"up 1\n"

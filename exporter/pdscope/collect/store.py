@@ -58,6 +58,15 @@ class Store:
         kept = self._scrapes.get(stream)
         return kept[-1] if kept else None
 
+    def failed_in_a_row(self, stream: Stream) -> int:
+        """How many of the newest scrapes brought nothing, up to the last good one."""
+        count = 0
+        for scrape in reversed(self._scrapes.get(stream, ())):
+            if scrape.ok:
+                break
+            count += 1
+        return count
+
     def streams(self) -> tuple[Stream, ...]:
         """All streams that have scrapes."""
         return tuple(self._scrapes)

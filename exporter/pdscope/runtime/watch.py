@@ -21,8 +21,7 @@ from pdscope.sources.bundle import PageKind
 from pdscope.sources.reader import PageReader, TargetReader, role_of
 
 _LOADS = "sglang_loads"
-_SILENT_INTERVALS = 2.5
-"""Two scrapes in a row have failed then, and half an interval has passed in which the next could have come."""
+_SILENT_FAILURES = 2
 
 
 class Watch:
@@ -60,14 +59,12 @@ class Watch:
         self._missing = Missing.of((*plugins.engines, *plugins.devices))
         self._rule_failures: dict[str, int] = {rule.id: 0 for rule in plugins.rules}
         self.rule_errors: list[RuleFailure] = []
-        self._intervals: dict[str, float] = {}
         self._sources: dict[Stream, str] = {}
         for deployment in config.deployments:
             self._add_targets(deployment)
 
     def _add_targets(self, deployment: DeploymentConfig) -> None:
         for instance in deployment.instances:
-            self._intervals[instance.name] = instance.scrape.interval_seconds
             engine = ENGINE_ALIASES.get(instance.engine or "", instance.engine)
             stream = Stream(instance.name, PageKind.METRICS, instance.name)
             adapters = self._engine_reader.candidates(engine=engine, role=instance.role)
@@ -79,7 +76,6 @@ class Watch:
                 key = Stream(instance.name, PageKind.LOADS, instance.name)
                 self._readers[key] = TargetReader(instance.name, self._engine_reader, (loads,))
         for device in deployment.devices:
-            self._intervals[device.name] = device.scrape.interval_seconds
             adapters = tuple(a for a in self.plugins.devices if a.name == device.source)
             for served in device.served:
                 stream = Stream(device.name, PageKind.METRICS, served.instance)
@@ -155,18 +151,15 @@ class Watch:
         """Windows of an instance; `/v1/loads` first, since it stays fresh where the gauges freeze."""
         kinds = (PageKind.LOADS, PageKind.METRICS)
         streams = [Stream(name, kind, name) for kind in kinds]
-        found = [self._store.window(stream, now, seconds) for stream in streams if not self._silent(stream, now)]
+        found = [self._store.window(stream, now, seconds) for stream in streams if not self._silent(stream)]
         return [window for window in found if window is not None]
 
-    def _silent(self, stream: Stream, now: float) -> bool:
+    def _silent(self, stream: Stream) -> bool:
         """Whether a source has failed again and again: what it said before is the past, no window on the present.
 
         One failed scrape is a gap. A source that is merely asked less often has not failed.
         """
-        newest, last = self._store.newest(stream), self._last_success.get(stream)
-        if newest is None or newest.ok or last is None:
-            return False
-        return now - last > _SILENT_INTERVALS * self._intervals.get(stream.target, self.config.scrape.interval_seconds)
+        return self._store.failed_in_a_row(stream) >= _SILENT_FAILURES
 
     def _state(self, name: str, windows: Sequence[Window], now: float, age: float) -> InstanceState:
         newest = self._store.newest(Stream(name, PageKind.METRICS, name))
