@@ -12,7 +12,7 @@ from pdscope.errors import BundleError, ConfigError
 from pdscope.model.finding import Confidence, Verdict
 from pdscope.model.report import Report
 from pdscope.model.scrape import FailureReason
-from pdscope.model.signal import SignalId
+from pdscope.model.signal import SignalId, instance_scope
 from pdscope.model.topology import Role
 from pdscope.runtime.offline import diagnose_bundle
 from pdscope.runtime.plugins import DEVICE_SOURCES, ENGINES, check, load_plugins
@@ -210,3 +210,19 @@ deployments:
     signals = watch.report(1000.0).deployments[0].signals
     by_instance = {s.scope.name: s.value for s in signals if s.id is SignalId.COMPUTE_UTILIZATION}
     assert by_instance == {"x": pytest.approx(0.9), "y": pytest.approx(0.2)}
+
+
+def test_a_dynamo_worker_and_what_its_frontend_knows_of_it_are_joined(fixtures_dir: Path, tmp_path: Path) -> None:
+    """Decimal at the frontend, hexadecimal at the worker: 11,206 tokens in front of the one prefill worker."""
+    only = diagnosed(fixtures_dir / "runs" / "dynamo-prefillbound").deployments[0]
+    queue = only.signals.get(SignalId.PREFILL_QUEUE, instance_scope("prefill1"))
+    assert queue is not None
+    assert queue.value == pytest.approx(6.0, abs=0.1)
+    assert "for this worker" in queue.source
+    bundle = tmp_path / "stranger"
+    shutil.copytree(fixtures_dir / "runs" / "dynamo-prefillbound", bundle)
+    for file in (bundle / "samples" / "prefill1").iterdir():
+        file.write_text(file.read_text().replace("b14dac8651b4c5b0", "b14dac8651b4c5b1"))
+    stranger = diagnosed(bundle).deployments[0].signals.get(SignalId.PREFILL_QUEUE, instance_scope("prefill1"))
+    assert stranger is not None
+    assert "for this worker" not in stranger.source  # another worker: only its share of all that is pending is known

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 
 from pdscope.analysis.board import Board
 from pdscope.analysis.observed import Level, Observed
-from pdscope.model.metric import Metric
+from pdscope.model.metric import Fact, Metric
 from pdscope.model.signal import Quality, SignalId, instance_scope, worst
 from pdscope.model.topology import Role
+
+_MAX_ID = 20
+"""Digits of the largest 64-bit number."""
 
 
 def put_prefill(board: Board, observed: Sequence[Observed]) -> None:
@@ -52,6 +55,8 @@ def _put_queue(board: Board, o: Observed, everyone: Sequence[Observed], prefille
         )
         board.put(SignalId.PREFILL_QUEUE_GROWTH, level.growth_per_second, Quality.MEASURED, level.source, scope=scope)
         return
+    if _put_given(board, o, everyone):
+        return
     pending = [
         v for r in everyone if r.instance.role is Role.ROUTER and (v := r.level(Metric.PREFILL_PENDING)) is not None
     ]
@@ -66,6 +71,44 @@ def _put_queue(board: Board, o: Observed, everyone: Sequence[Observed], prefille
             scope=scope,
             age_seconds=max(v.age_seconds for v in pending),
         )
+
+
+def _put_given(board: Board, o: Observed, everyone: Sequence[Observed]) -> bool:
+    """What a frontend has given to this very worker, in prompts: better than an equal share of all that is pending."""
+    prompt, own = board.value(SignalId.PROMPT_TOKENS_PER_REQUEST), worker_number(o)
+    if own is None or not prompt:
+        return False
+    for router in everyone:
+        if router.instance.role is not Role.ROUTER:
+            continue
+        for window in router.windows:
+            for rank in window.ranks(Metric.WORKER_PREFILL_TOKENS):
+                level = router.level(Metric.WORKER_PREFILL_TOKENS, rank) if _decimal(rank) == own else None
+                if level is not None:
+                    board.put(
+                        SignalId.PREFILL_QUEUE,
+                        max(0.0, level.standing / prompt - 1.0),
+                        Quality.ESTIMATED,
+                        f"{level.source} for this worker by {prompt:,.0f} prompt tokens, less the one in computation",
+                        scope=instance_scope(o.instance.name),
+                        samples=level.samples,
+                        age_seconds=level.age_seconds,
+                    )
+                    return True
+    return False
+
+
+def worker_number(o: Observed) -> int | None:
+    """The id of a Dynamo worker as a number: its own page writes it in hexadecimal, the frontend's in decimal."""
+    for window in o.windows:
+        text = window.facts.get(Fact.WORKER_ID, "")
+        if text and len(text) <= _MAX_ID and all(c in "0123456789abcdefABCDEF" for c in text):
+            return int(text, 16)
+    return None
+
+
+def _decimal(text: str) -> int | None:
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= _MAX_ID else None
 
 
 def _put_wait(board: Board, o: Observed) -> None:

@@ -54,6 +54,9 @@ class Metric(Enum):
     WAITING = _gauge(Unit.REQUESTS, "Requests that the scheduler holds back, for whatever reason")
     WAITING_CAPACITY = _gauge(Unit.REQUESTS, "Requests held back for lack of slots, memory or token budget")
     PREFILL_PENDING = _gauge(Unit.REQUESTS, "Requests that a router has sent to prefill and that are not answered")
+    WORKER_PREFILL_TOKENS = _gauge(
+        Unit.TOKENS, "Prompt tokens that a router has given to a worker and that are not computed, by worker"
+    )
     DECODE_PENDING = _gauge(Unit.REQUESTS, "Requests that a router has sent to decode and that have no token yet")
     PREFILL_BOOTSTRAP_QUEUE = _gauge(
         Unit.REQUESTS, "Requests on prefill that wait for decode's handshake and allocation"
@@ -147,6 +150,7 @@ class Fact(StrEnum):
     MODEL = "model"
     ROLE = "role"
     KV_CACHE_DTYPE = "kv_cache_dtype"
+    WORKER_ID = "worker_id"
     TP = "tp"
     PP = "pp"
     DP = "dp"

@@ -27,6 +27,7 @@ SCALARS = {
         Metric.GENERATED_TOKENS: 62943.0,
         Metric.IN_FLIGHT: 24.0,
         Metric.PREFILL_PENDING: 0.0,
+        Metric.WORKER_PREFILL_TOKENS: 0.0,
         Metric.DECODE_PENDING: 1.0,
         Metric.KV_POOL_PAGES: 16384.0,
         Metric.PAGE_TOKENS: 64.0,
@@ -37,6 +38,7 @@ SCALARS = {
         Metric.GENERATED_TOKENS: 84604.0,
         Metric.IN_FLIGHT: 21.0,
         Metric.PREFILL_PENDING: 2.0,
+        Metric.WORKER_PREFILL_TOKENS: 3202.0,
         Metric.DECODE_PENDING: 1.0,
         Metric.KV_POOL_PAGES: 16384.0,
         Metric.PAGE_TOKENS: 64.0,
@@ -160,7 +162,7 @@ def test_a_worker_is_read_with_its_engine(engine: str | None, source: str, role:
     assert reading.scrape.source == source
     assert reading.scalars() == SCALARS[DECODE]
     assert reading.histograms() == HISTOGRAMS[DECODE]
-    assert reading.scrape.facts == {Fact.ROLE: "backend", Fact.MODEL: "tiny"}
+    assert reading.scrape.facts == {Fact.ROLE: "backend", Fact.MODEL: "tiny", Fact.WORKER_ID: "368f0188acb8eed4"}
 
 
 def test_a_worker_with_sglang_inside() -> None:

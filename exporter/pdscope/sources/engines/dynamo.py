@@ -40,6 +40,7 @@ FRONTEND = Adapter(
     name="dynamo",
     probe=("dynamo_frontend_",),
     router=True,
+    rank_labels=("worker_id",),  # in decimal; the worker's own page writes it in hexadecimal
     facts={Fact.MODEL: "model"},
     profile=PROFILE,
     promised=(promise(Metric.TTFT, Metric.ITL, Metric.REQUESTS_ARRIVED, Metric.REQUESTS_FINISHED),),
@@ -53,6 +54,7 @@ FRONTEND = Adapter(
         Metric.IN_FLIGHT: (Series("dynamo_frontend_inflight_requests"),),
         Metric.PREFILL_PENDING: (Series("dynamo_frontend_stage_requests", {"stage": "dispatch", "phase": "prefill"}),),
         Metric.DECODE_PENDING: (Series("dynamo_frontend_stage_requests", {"stage": "dispatch", "phase": "decode"}),),
+        Metric.WORKER_PREFILL_TOKENS: (Series("dynamo_frontend_worker_active_prefill_tokens"),),
         Metric.PREFILL_STAGE_TIME: (Series("dynamo_component_router_time_to_first_token_seconds"),),
         Metric.KV_POOL_PAGES: (Series("dynamo_frontend_model_total_kv_blocks", valid=(1, 1e15)),),
         Metric.PAGE_TOKENS: (Series("dynamo_frontend_model_kv_cache_block_size"),),
@@ -62,7 +64,7 @@ FRONTEND = Adapter(
 WORKER = Adapter(
     name="dynamo_worker",
     probe=("dynamo_component_",),
-    facts={Fact.ROLE: "dynamo_component"},
+    facts={Fact.ROLE: "dynamo_component", Fact.WORKER_ID: "worker_id"},
     roles={"prefill": Role.PREFILL, "backend": Role.DECODE},
     profile=PROFILE,
     promised=(promise(Metric.IN_FLIGHT, Metric.REQUESTS_ARRIVED),),
