@@ -87,7 +87,7 @@ CATALOGUE: Mapping[str, _Entry] = {
     ),
     "add_instances": _Entry(
         "Add instances that do the same",
-        "Devices",
+        "More devices, and fewer prefix hits on each",
         "The traffic is here to stay, and the router spreads it",
         adds_instances=True,
     ),

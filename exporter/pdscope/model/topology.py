@@ -194,8 +194,6 @@ class Deployment:
     routing: Routing | None = None
     labels: Mapping[str, str] = field(default_factory=dict)
     thresholds: Mapping[str, float] = field(default_factory=dict)
-    device_targets: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """instance name -> names of the device targets that serve it"""
 
     def of_role(self, *roles: Role) -> tuple[Instance, ...]:
         """Instances of the given roles, in configured order."""
