@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pdscope.model.topology import Role
-from support.windows import deployment, instance
+from support.windows import VLLM, deployment, instance
 
 
 def test_devices_of_an_instance() -> None:
     """Tensor times pipeline parallelism; attention data parallelism splits the tensor group and adds none."""
     assert instance("d0", Role.DECODE, tp=8, pp=2, dp=8).devices == 16
+    assert instance("d0", Role.DECODE, VLLM, tp=8, pp=2, dp=8).devices == 128
     assert instance("d0", Role.DECODE).devices == 1
 
 

@@ -12,6 +12,7 @@ from pdscope.model.scrape import FailureReason, PageQuality, Scrape
 from pdscope.model.topology import Role
 from pdscope.sources import exposition, reader
 from pdscope.sources.reader import PageReader, TargetReader, role_of
+from pdscope.sources.selection import Selection
 from support.pages import AT, DEVICES, ENGINES, page, read_devices, read_engine
 
 DECODE = "sglang-0.5.23-decode.prom"
@@ -251,7 +252,8 @@ def test_one_page_for_several_instances() -> None:
     """Each reads its own devices of one layout."""
     pages = PageReader(DEVICES)
     body = b'DCGM_FI_PROF_SM_ACTIVE{gpu="0",UUID="a"} 0.1\nDCGM_FI_PROF_SM_ACTIVE{gpu="1",UUID="b"} 0.9\n'
-    scrapes = [TargetReader("g", pages, DEVICES, {"gpu": gpu}).read(body, AT) for gpu in ("0", "1", "0-1")]
+    selections = [Selection.of({"gpu": gpu}) for gpu in ("0", "1", "0-1")]
+    scrapes = [TargetReader("g", pages, DEVICES, selection).read(body, AT) for selection in selections]
     assert [value(scrape, Metric.SM_ACTIVE) for scrape in scrapes] == [0.1, 0.9, pytest.approx(0.5)]
 
 

@@ -15,6 +15,7 @@ from pdscope.model.topology import Role
 from pdscope.sources import devices, engines
 from pdscope.sources.adapter import Adapter, discover
 from pdscope.sources.reader import PageReader, TargetReader
+from pdscope.sources.selection import Selection
 
 EXPOSITIONS = Path(__file__).parents[1] / "fixtures" / "expositions"
 ENGINES = discover(engines)
@@ -99,7 +100,7 @@ def read_with(
     adapters: Sequence[Adapter], body: bytes, *, select: Mapping[str, str] | None = None, at: float = AT
 ) -> Reading:
     """Read a page with exactly these adapters, as the only ones there are."""
-    return Reading(TargetReader("t", PageReader(adapters), adapters, select or {}).read(body, at))
+    return Reading(TargetReader("t", PageReader(adapters), adapters, Selection.of(select or {})).read(body, at))
 
 
 def read_engine(body: bytes, *, engine: str | None = None, role: Role | None = None, at: float = AT) -> Reading:

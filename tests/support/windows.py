@@ -133,7 +133,7 @@ def failure(at: float) -> Scrape:
     return Scrape("d0", "engine", at, reason=FailureReason.TIMEOUT)
 
 
-SGLANG = EngineProfile("sglang", Routing.CONCURRENT, prefill_finish_includes_transfer=True)
+SGLANG = EngineProfile("sglang", Routing.CONCURRENT, prefill_finish_includes_transfer=True, dp_splits_tp=True)
 VLLM = EngineProfile("vllm", Routing.SEQUENTIAL, default_page_tokens=16)
 GATEWAY = EngineProfile("gateway")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
@@ -24,6 +25,8 @@ from pdscope.config.fields import (
 )
 from pdscope.config.places import FilePath
 from pdscope.errors import ConfigError
+from pdscope.hardware import find_hardware
+from pdscope.model.hardware import Hardware
 from pdscope.model.topology import (
     Attention,
     Interconnect,
@@ -200,3 +203,11 @@ class HardwareConfig(Model):
         """An empty mapping says nothing."""
         if not given:
             yield "", "names neither a device nor a figure of one"
+
+    def to_model(self) -> Hardware:
+        """The written figures over those that the table has under the name."""
+        known = find_hardware(self.name) if self.name else None
+        written = {key: value for key, value in dict(self).items() if value is not None and key != "name"}
+        if known is None:
+            return Hardware(name=self.name or "", **written)
+        return replace(known, source=f"configuration over {known.source}" if written else known.source, **written)

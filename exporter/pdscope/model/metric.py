@@ -125,11 +125,59 @@ class Metric(Enum):
     HANDSHAKE_TIME = _histogram(
         Unit.SECONDS, "Handshake between the legs (SGLang prefill: decode's allocation is inside)"
     )
-    # devices
-    SM_ACTIVE = _gauge(Unit.RATIO, "Share of the time in which a streaming multiprocessor holds work", Across.MEAN)
-    TENSOR_ACTIVE = _gauge(Unit.RATIO, "Share of the cycles in which the tensor pipe works", Across.MEAN)
-    ENGINE_ACTIVE = _gauge(Unit.RATIO, "Share of the time in which any kernel runs: busy, not utilised", Across.MEAN)
-    DRAM_ACTIVE = _gauge(Unit.RATIO, "Share of the cycles in which the memory interface moves data", Across.MEAN)
+    # what a step costs, for the roofline
+    DECODE_STEPS = _counter(Unit.COUNT, "Decode steps of one rank", Across.MEAN)
+    DECODE_STEP_REQUESTS = _counter(Unit.REQUESTS, "Requests in the batch, added over the decode steps of all ranks")
+    DECODE_STEP_TIME = _counter(Unit.SECONDS, "Time of the decode steps of one rank", Across.MEAN)
+    WEIGHT_BYTES_PER_RANK = _gauge(Unit.BYTES, "Device memory that the weights of one rank take", Across.MEAN)
+    ESTIMATED_FLOP = _counter(Unit.FLOP, "FLOP of one device as the engine's own model of itself has it", Across.MEAN)
+    ESTIMATED_HBM_BYTES = _counter(
+        Unit.BYTES, "Bytes that one device reads and writes, as the engine's own model of itself has it", Across.MEAN
+    )
+    # utilisation of devices. A ratio of 1 is all that the device has by its data sheet.
+    SM_ACTIVE = _gauge(
+        Unit.RATIO, "Share of the time in which a compute unit (SM, AICore) holds work, mean of the units", Across.MEAN
+    )
+    TENSOR_ACTIVE = _gauge(Unit.RATIO, "Share of the cycles in which the matrix engine works", Across.MEAN)
+    ENGINE_ACTIVE = _gauge(Unit.RATIO, "Share of the cycles in which the compute engine is active at all", Across.MEAN)
+    DRAM_ACTIVE = _gauge(Unit.RATIO, "Share of the theoretical bandwidth of device memory that is used", Across.MEAN)
+    DEVICE_BUSY = _gauge(
+        Unit.RATIO, "Share of the time in which some kernel ran: says nothing of how much it computed", Across.MEAN
+    )
+    DEVICE_HBM_BYTES_RATE = _gauge(Unit.BYTES_PER_SECOND, "Bytes a second that device memory moves", Across.SUM)
+    DEVICE_HBM_PEAK_RATE = _gauge(
+        Unit.BYTES_PER_SECOND, "Theoretical bandwidth of device memory, as its driver states it", Across.SUM
+    )
+    DEVICE_MEMORY_USED = _gauge(Unit.BYTES, "Device memory in use")
+    DEVICE_MEMORY_TOTAL = _gauge(Unit.BYTES, "Device memory")
+    # the health of devices
+    DEVICE_CLOCK = _gauge(Unit.HERTZ, "Clock of the compute units", Across.MEAN)
+    DEVICE_CLOCK_MAX = _gauge(Unit.HERTZ, "Highest clock of the compute units", Across.MEAN)
+    DEVICE_POWER = _gauge(Unit.WATTS, "Power that the device draws", Across.MEAN)
+    DEVICE_POWER_LIMIT = _gauge(Unit.WATTS, "Power that the device may draw", Across.MEAN)
+    DEVICE_SLOWDOWN = _gauge(
+        Unit.RATIO, "1 while heat, a power brake or a fault of the hardware holds the clocks down", Across.MAX
+    )
+    DEVICE_POWER_CAPPED = _gauge(Unit.RATIO, "1 while the power limit holds clocks down: usual in prefill", Across.MAX)
+    DEVICE_FAULT = _gauge(Unit.COUNT, "Code of the last fault that the driver told (NVIDIA: Xid); 0: none", Across.MAX)
+    # links. Fabric: NVLink, HCCS, xGMI; the collectives of tensor parallelism are inside. NIC: network ports.
+    FABRIC_TX_RATE = _gauge(Unit.BYTES_PER_SECOND, "Bytes a second that leave a device through its fabric links")
+    FABRIC_RX_RATE = _gauge(Unit.BYTES_PER_SECOND, "Bytes a second that reach a device through its fabric links")
+    FABRIC_RATE = _gauge(Unit.BYTES_PER_SECOND, "Bytes a second through the fabric links, both directions added")
+    FABRIC_TX_BYTES = _counter(Unit.BYTES, "Bytes that left a device through its fabric links")
+    FABRIC_RX_BYTES = _counter(Unit.BYTES, "Bytes that reached a device through its fabric links")
+    PCIE_TX_RATE = _gauge(Unit.BYTES_PER_SECOND, "Bytes a second out of a device through PCIe")
+    PCIE_RX_RATE = _gauge(Unit.BYTES_PER_SECOND, "Bytes a second into a device through PCIe")
+    NIC_TX_RATE = _gauge(Unit.BYTES_PER_SECOND, "Bytes a second out of a network port")
+    NIC_RX_RATE = _gauge(Unit.BYTES_PER_SECOND, "Bytes a second into a network port")
+    NIC_TX_BYTES = _counter(Unit.BYTES, "Bytes that left a network port")
+    NIC_RX_BYTES = _counter(Unit.BYTES, "Bytes that reached a network port")
+    NIC_LINE_RATE = _gauge(Unit.BYTES_PER_SECOND, "What a network port can carry in one direction")
+    NIC_ACTIVE = _gauge(Unit.RATIO, "1 where the port is up; missing where it is not", Across.MAX)
+    NIC_TRANSMIT_WAIT = _counter(Unit.COUNT, "Ticks in which a port had data and no credit to send them")
+    NIC_CONGESTION_SEEN = _counter(Unit.COUNT, "Notices of congestion that a receiving port sent (RoCE CNP)")
+    NIC_CONGESTION_TOLD = _counter(Unit.COUNT, "Notices of congestion that a sending port obeyed (RoCE CNP)")
+    NIC_OUT_OF_SEQUENCE = _counter(Unit.COUNT, "Packets that came out of order, were lost or sent again")
 
     @property
     def spec(self) -> MetricSpec:
@@ -154,3 +202,4 @@ class Fact(StrEnum):
     TP = "tp"
     PP = "pp"
     DP = "dp"
+    DEVICE_MODEL = "device_model"

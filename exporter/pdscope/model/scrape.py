@@ -51,13 +51,14 @@ class HistogramSlot:
 class Schema:
     """What the numbers of a row mean. Scrapes of one page layout share one schema, so it is compared by identity."""
 
-    __slots__ = ("__weakref__", "histograms", "lazy", "scalars", "width")
+    __slots__ = ("__weakref__", "histograms", "lazy", "refresh_seconds", "scalars", "width")
 
     def __init__(
         self,
         scalars: tuple[SeriesKey, ...],
         histograms: Mapping[SeriesKey, tuple[float, ...]],
         lazy: frozenset[Metric],
+        refresh_seconds: float = 0.0,
     ) -> None:
         """Lay out a row.
 
@@ -65,6 +66,7 @@ class Schema:
             scalars: keys of the first `len(scalars)` numbers of a row.
             histograms: bounds by key; they follow the scalars in this order.
             lazy: metrics whose series the engine does not print before their first event: absent means none yet.
+            refresh_seconds: how rarely the program measures anew, where that is rarer than it is asked.
         """
         self.scalars: Mapping[SeriesKey, int] = {key: index for index, key in enumerate(scalars)}
         slots: dict[SeriesKey, HistogramSlot] = {}
@@ -74,6 +76,7 @@ class Schema:
             start += len(bounds) + 1
         self.histograms: Mapping[SeriesKey, HistogramSlot] = slots
         self.lazy = lazy
+        self.refresh_seconds = refresh_seconds
         self.width = start
 
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from pdscope.model.hardware import Hardware
+
 
 class Role(StrEnum):
     """What an instance does. `UNIFIED` runs prefill and decode in one engine; `ROUTER` serves no tokens of its own."""
@@ -60,6 +62,35 @@ class KvShape:
 
 
 @dataclass(frozen=True, slots=True)
+class ComputeShape:
+    """What one token costs to compute, and what one step has to read of the weights.
+
+    Attributes:
+        parameters: of the model, without the input embedding (a step reads one row of it) and with the output head.
+        active_parameters: that one token passes through: all of a dense model; of an MoE model the shared ones and
+            those of its `experts_per_token` experts.
+        routed_parameters: in routed experts, all of them together; 0 for a dense model.
+        experts: routed experts of a layer; 0 for a dense model.
+        experts_per_token: of them, that one token passes through.
+        attention_flop: FLOP for each pair of a computed token and a token that it attends to, all layers that see the
+            whole context together: 2 x heads x (dimension of a key + dimension of a value) a layer.
+        window_attention_flop: the same of the layers that see a sliding window only.
+        window_tokens: tokens in that window.
+        bytes_per_parameter: of the weights as stored, scales included: 2 for bf16, about 1 for fp8, 0.56 for nvfp4.
+    """
+
+    parameters: float
+    active_parameters: float
+    routed_parameters: float = 0.0
+    experts: int = 0
+    experts_per_token: int = 0
+    attention_flop: float = 0.0
+    window_attention_flop: float = 0.0
+    window_tokens: int = 0
+    bytes_per_parameter: float = 2.0
+
+
+@dataclass(frozen=True, slots=True)
 class ModelFacts:
     """The served model, as far as the configuration and the files it names say.
 
@@ -67,6 +98,9 @@ class ModelFacts:
         kv: the shape written in the configuration; it wins over everything.
         file_kv: the shape from the model's `config.json`, which does not know a quantised KV type; what the engine says
             wins over it.
+        weight_bytes: of all weights, as configured.
+        active_parameters: that one token passes through, as configured.
+        compute: the rest of the arithmetic, from the model's `config.json`.
     """
 
     name: str
@@ -74,6 +108,7 @@ class ModelFacts:
     file_kv: KvShape | None = None
     weight_bytes: float | None = None
     active_parameters: float | None = None
+    compute: ComputeShape | None = None
 
 
 class LinkDirection(StrEnum):
@@ -135,6 +170,8 @@ class EngineProfile:
         prefill_finish_includes_transfer: a request counts as finished on prefill only when its KV has left (SGLang), so
             arrivals are finishes plus the growth of the transfer queue.
         replicates_mla: each decode attention rank receives the whole MLA latent.
+        dp_splits_tp: data-parallel ranks share the devices of tensor parallelism (SGLang's DP attention); otherwise
+            each has devices of its own.
         default_page_tokens: KV block size when the engine does not say.
         settings: remedy id -> how this engine spells the setting.
         enable: signal name -> the switch that makes the engine export it.
@@ -144,6 +181,7 @@ class EngineProfile:
     routing: Routing | None = None
     prefill_finish_includes_transfer: bool = False
     replicates_mla: bool = True
+    dp_splits_tp: bool = False
     default_page_tokens: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
     enable: Mapping[str, str] = field(default_factory=dict)
@@ -164,12 +202,17 @@ class Instance:
     max_running: int | None = None
     page_tokens: int | None = None
     max_batched_tokens: int | None = None
-    hardware: str | None = None
+    hardware: Hardware | None = None
 
     @property
     def devices(self) -> int:
-        """Devices of the instance. SGLang's DP attention splits the TP group, so `dp` does not multiply."""
-        return self.tp * self.pp
+        """Devices of the instance."""
+        return self.tp * self.pp * (1 if self.profile.dp_splits_tp else self.dp)
+
+    @property
+    def attention_ranks(self) -> int:
+        """Tensor-parallel ranks among which the attention, and so the KV cache, of one request is split."""
+        return max(1, self.tp // self.dp) if self.profile.dp_splits_tp else self.tp
 
     @property
     def decodes(self) -> bool:

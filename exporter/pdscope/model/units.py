@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Mapping
 from enum import StrEnum
 
 
@@ -20,6 +21,10 @@ class Unit(StrEnum):
     PER_SECOND = "per_second"
     RATIO = "ratio"
     COUNT = "count"
+    HERTZ = "hertz"
+    WATTS = "watts"
+    FLOP = "flop"
+    FLOP_PER_SECOND = "flop_per_second"
 
 
 _DECIMAL = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
@@ -50,6 +55,33 @@ def _seconds(value: float) -> str:
     return f"{_short(value * 1e6)} us"
 
 
+def _suffixed(suffix: str, factor: float = 1.0) -> Callable[[float], str]:
+    return lambda value: f"{_short(value * factor)}{suffix}"
+
+
+def _decimal(unit: str) -> Callable[[float], str]:
+    return lambda value: _scaled(value, unit)
+
+
+_FORMATS: Mapping[Unit, Callable[[float], str]] = {
+    Unit.SECONDS: _seconds,
+    Unit.BYTES: _decimal("B"),
+    Unit.BYTES_PER_SECOND: _decimal("B/s"),
+    Unit.BYTES_PER_TOKEN: lambda value: f"{value:,.0f} B/token",
+    Unit.TOKENS: lambda value: f"{value:,.0f} tokens",
+    Unit.TOKENS_PER_SECOND: _suffixed(" tokens/s"),
+    Unit.REQUESTS: _suffixed(" requests"),
+    Unit.REQUESTS_PER_SECOND: _suffixed(" requests/s"),
+    Unit.PER_SECOND: _suffixed("/s"),
+    Unit.RATIO: _suffixed(" %", 100),
+    Unit.COUNT: _short,
+    Unit.HERTZ: _decimal("Hz"),
+    Unit.WATTS: _suffixed(" W"),
+    Unit.FLOP: _decimal("FLOP"),
+    Unit.FLOP_PER_SECOND: _decimal("FLOP/s"),
+}
+
+
 def format_quantity(value: float, unit: Unit) -> str:
     """Three significant digits with the unit an engineer would write: `29.9 GB/s`, `12.5 s`, `96 %`.
 
@@ -57,26 +89,4 @@ def format_quantity(value: float, unit: Unit) -> str:
         value: finite, in the base unit `unit`.
         unit: the base unit.
     """
-    match unit:
-        case Unit.SECONDS:
-            return _seconds(value)
-        case Unit.BYTES:
-            return _scaled(value, "B")
-        case Unit.BYTES_PER_SECOND:
-            return _scaled(value, "B/s")
-        case Unit.BYTES_PER_TOKEN:
-            return f"{value:,.0f} B/token"
-        case Unit.TOKENS:
-            return f"{value:,.0f} tokens"
-        case Unit.TOKENS_PER_SECOND:
-            return f"{_short(value)} tokens/s"
-        case Unit.REQUESTS:
-            return f"{_short(value)} requests"
-        case Unit.REQUESTS_PER_SECOND:
-            return f"{_short(value)} requests/s"
-        case Unit.PER_SECOND:
-            return f"{_short(value)}/s"
-        case Unit.RATIO:
-            return f"{_short(value * 100)} %"
-        case Unit.COUNT:
-            return _short(value)
+    return _FORMATS[unit](value)

@@ -29,6 +29,7 @@ class Window:
         times: (n,) unix seconds, strictly increasing.
         scalars: (n,) by key; NaN where a scrape lacked the series.
         lazy: metrics for which absence means "no event yet".
+        refresh_seconds: how rarely the program measures anew; 0: whenever it is asked.
     """
 
     target: str
@@ -38,6 +39,7 @@ class Window:
     histograms: Mapping[SeriesKey, HistogramWindow]
     facts: Mapping[Fact, str]
     lazy: frozenset[Metric]
+    refresh_seconds: float = 0.0
 
     @property
     def span_seconds(self) -> float:
@@ -74,7 +76,7 @@ def build_window(scrapes: Iterable[Scrape]) -> Window | None:
         for key, slot in schema.histograms.items()
     }
     times = np.array([s.at for s in good], dtype=np.float64)
-    return Window(last.target, last.source, times, scalars, histograms, last.facts, schema.lazy)
+    return Window(last.target, last.source, times, scalars, histograms, last.facts, schema.lazy, schema.refresh_seconds)
 
 
 def _aligned(scrapes: list[Scrape]) -> tuple[Schema, NDArray[np.float64]]:
@@ -97,7 +99,7 @@ def _union(schemas: list[Schema]) -> Schema:
         for key, slot in schema.histograms.items():
             histograms.setdefault(key, slot.bounds)
         lazy |= schema.lazy
-    return Schema(tuple(scalars), histograms, lazy)
+    return Schema(tuple(scalars), histograms, lazy, max(schema.refresh_seconds for schema in schemas))
 
 
 def _under(schema: Schema, row: Row, union: Schema) -> Row:

@@ -19,10 +19,10 @@ from pdscope.render.metrics import CONTENT_TYPE_OPENMETRICS, CONTENT_TYPE_TEXT, 
 from pdscope.runtime.history import History
 from pdscope.runtime.listening import DEFAULT_LISTEN, Server, address_of, open_listener
 from pdscope.runtime.live_watch import LiveWatch
+from pdscope.runtime.named_files import read_named_files
 from pdscope.runtime.plugins import Plugins
 from pdscope.runtime.settling import Settling
 from pdscope.runtime.targets import PolledTarget, Unreadable, sort_out
-from pdscope.runtime.topology import read_shapes
 from pdscope.sources.http import Fetcher
 from pdscope.web.app import create_app
 from pdscope.web.paths import Paths
@@ -72,8 +72,8 @@ class Live:
         self._tried = False
         self._renewed = asyncio.Event()
         self.unreadable: tuple[Unreadable, ...] = ()
-        self._shapes = read_shapes(config)
-        self._watch = LiveWatch(config, plugins, shapes=self._shapes)
+        self._files = read_named_files(config)
+        self._watch = LiveWatch(config, plugins, files=self._files)
         self._poller = self._make_poller()
 
     def _make_poller(self) -> Poller:
@@ -143,18 +143,18 @@ class Live:
         self._bodies.clear()
         try:
             config = self._load()
-            shapes = read_shapes(config)
-            watch = LiveWatch(config, self._plugins, shapes=shapes)
+            files = read_named_files(config)
+            watch = LiveWatch(config, self._plugins, files=files)
         except PdscopeError as error:
             self._reload_ok = False
             _log.error("the configuration was not reloaded, the old one stays: %s", error)
             raise
         self._reload_ok = True
-        if (config, shapes) == (self.config, self._shapes):
+        if (config, files) == (self.config, self._files):
             _log.info("the configuration was reloaded: nothing has changed")
             return
         watch.take_over(self._watch)
-        self._watch, self._shapes = watch, shapes
+        self._watch, self._files = watch, files
         self._poller = self._make_poller()
         self._renewed.set()
         _log.info("the configuration was reloaded")

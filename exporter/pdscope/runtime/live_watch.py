@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 
 from pdscope.collect.store import Store, Stream
 from pdscope.config import Config, DeploymentConfig
 from pdscope.model.scrape import FailureReason, Scrape
-from pdscope.model.topology import KvShape
 from pdscope.render.debug import DebugFacts, ScrapeNote
+from pdscope.runtime.named_files import NamedFiles
 from pdscope.runtime.plugins import Plugins
 from pdscope.runtime.watch import Watch
 from pdscope.sources.bundle import PageKind
@@ -22,8 +22,8 @@ _NOTES_SHOWN = 100
 class LiveWatch(Watch):
     """`Watch` with a scrape log and a way from one configuration to the next."""
 
-    def __init__(self, config: Config, plugins: Plugins, *, shapes: Mapping[str, KvShape] | None = None) -> None:
-        super().__init__(config, plugins, shapes=shapes)
+    def __init__(self, config: Config, plugins: Plugins, *, files: NamedFiles | None = None) -> None:
+        super().__init__(config, plugins, files=files)
         self._notes: dict[str, deque[ScrapeNote]] = {}
 
     def feed(

@@ -15,9 +15,9 @@ from pdscope.config import Config
 from pdscope.errors import UsageError
 from pdscope.model.report import Report
 from pdscope.render.json import SCHEMA_VERSION
+from pdscope.runtime.named_files import read_named_files
 from pdscope.runtime.plugins import Plugins
 from pdscope.runtime.targets import PolledTarget, Unreadable, sort_out
-from pdscope.runtime.topology import read_shapes
 from pdscope.runtime.watch import Watch
 from pdscope.sources.http import ACCEPT_JSON, Fetched, Fetcher
 
@@ -74,7 +74,7 @@ async def diagnose_live(
         raise UsageError("nothing to poll: " + "; ".join(f"{item.name}: {item.why}" for item in unreadable))
     total_seconds = default_seconds(config) if seconds is None else seconds
     kept_seconds = max(total_seconds, config.window_seconds) + _MARGIN_SECONDS
-    watch = Watch(config, plugins, shapes=read_shapes(config), retention_seconds=kept_seconds)
+    watch = Watch(config, plugins, files=read_named_files(config), retention_seconds=kept_seconds)
     async with Fetcher(monotonic=time.monotonic) as fetcher:
         targets = [PolledTarget(asked, watch, fetcher, time).target() for asked in polled]
         async with asyncio.TaskGroup() as group:

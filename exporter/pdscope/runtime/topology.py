@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
-from pdscope.config import Config, DeploymentConfig, InstanceConfig
-from pdscope.errors import ConfigError
+from pdscope.config import DeploymentConfig, InstanceConfig
+from pdscope.hardware import find_hardware
+from pdscope.model.hardware import Hardware
 from pdscope.model.metric import Fact
-from pdscope.model.topology import Deployment, Instance, KvShape, Role
+from pdscope.model.topology import Deployment, Instance, Role
 from pdscope.model.window import Window
 from pdscope.runtime.plugins import Plugins
-from pdscope.sources.hf_config import read_hf_config
+from pdscope.sources.hf_config import HfModel
 from pdscope.sources.reader import role_of
 
 
@@ -21,7 +21,8 @@ def build_deployment(
     windows: Mapping[str, Sequence[Window]],
     plugins: Plugins,
     said: Mapping[str, Mapping[Fact, str]],
-    file_kv: KvShape | None = None,
+    hf_model: HfModel | None = None,
+    devices: Mapping[str, Sequence[Window]] | None = None,
 ) -> Deployment:
     """The deployment as configured, completed with what pages and engines state: role, engine, model, parallelism.
 
@@ -30,16 +31,25 @@ def build_deployment(
         windows: by instance name.
         plugins: adapters, which know engines and their roles.
         said: by instance name, what the engine said of itself beside its pages.
-        file_kv: shape from the model's `config.json`.
+        hf_model: from the model's `config.json`.
+        devices: windows of their devices by instance name; they say which hardware it is.
     """
-    model = replace(config.model.to_model(), file_kv=file_kv)
+    model = config.model.to_model()
+    if hf_model is not None:
+        model = replace(model, file_kv=hf_model.kv, compute=hf_model.compute)
     if not model.name:
         names = {w.facts[Fact.MODEL] for ws in windows.values() for w in ws if Fact.MODEL in w.facts}
         model = replace(model, name=names.pop() if len(names) == 1 else "")
     return Deployment(
         name=config.name,
         model=model,
-        instances=tuple(_instance(i, windows.get(i.name, ()), plugins, said.get(i.name, {})) for i in config.instances),
+        instances=tuple(
+            replace(
+                _instance(i, windows.get(i.name, ()), plugins, said.get(i.name, {})),
+                hardware=_hardware(i, (devices or {}).get(i.name, ())),
+            )
+            for i in config.instances
+        ),
         slo=config.slo.to_model(),
         interconnect=config.interconnect.to_model() if config.interconnect is not None else None,
         routing=config.routing,
@@ -75,30 +85,18 @@ def _instance(
         max_running=config.max_running,
         page_tokens=config.page_size,
         max_batched_tokens=config.max_batched_tokens,
-        hardware=config.hardware.name if config.hardware is not None else None,
     )
+
+
+def _hardware(config: InstanceConfig, devices: Sequence[Window]) -> Hardware | None:
+    """The configured figures over those of the table; without configuration, what the devices call themselves."""
+    if config.hardware is not None:
+        return config.hardware.to_model()
+    names = {w.facts[Fact.DEVICE_MODEL] for w in devices if Fact.DEVICE_MODEL in w.facts}
+    return find_hardware(names.pop()) if len(names) == 1 else None
 
 
 def _size(said: Mapping[Fact, str], fact: Fact) -> int:
     """A size that the engine said; 1 where it said none."""
     text = said.get(fact, "")
     return int(text) if text.isascii() and text.isdigit() and int(text) > 0 else 1
-
-
-def read_shapes(config: Config) -> dict[str, KvShape]:
-    """KV shapes from the `config.json` files that deployments name, by deployment name.
-
-    A file is read even where `kv` is written too: a wrong path is a mistake to be told.
-
-    Raises:
-        ConfigError: the file cannot be read, or its architecture is not known; names the deployment.
-    """
-    shapes: dict[str, KvShape] = {}
-    for index, deployment in enumerate(config.deployments):
-        path = deployment.model.hf_config
-        if path is not None:
-            try:
-                shapes[deployment.name] = read_hf_config(Path(path)).kv
-            except ConfigError as error:
-                raise ConfigError(f"deployments[{index}].model.hf_config", str(error)) from error
-    return shapes

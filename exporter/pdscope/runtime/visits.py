@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from pdscope.collect.poller import MAX_IN_FLIGHT, Clock
 from pdscope.config import Config, DeviceConfig
 from pdscope.model.scrape import FailureReason, Scrape
+from pdscope.runtime.named_files import read_named_files
 from pdscope.runtime.plugins import Plugins
 from pdscope.runtime.targets import Asked, PolledTarget, Unreadable, sort_out
-from pdscope.runtime.topology import read_shapes
 from pdscope.runtime.watch import Watch
 from pdscope.sources.bundle import PageKind
 from pdscope.sources.http import ACCEPT_JSON, Fetcher
@@ -44,7 +44,7 @@ class Recorder(Watch):
     """A watch that also keeps every reading, so that what was read can be told, not only what was made of it."""
 
     def __init__(self, config: Config, plugins: Plugins) -> None:
-        super().__init__(config, plugins, shapes=read_shapes(config))
+        super().__init__(config, plugins, files=read_named_files(config))
         self._pages: dict[tuple[str, PageKind], Pages] = {}
 
     def pages(self, target: str, kind: PageKind) -> Pages:

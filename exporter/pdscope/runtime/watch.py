@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from urllib.parse import urlsplit
 
 from pdscope.analysis.signals import compute_signals
 from pdscope.collect.store import Store, Stream
@@ -12,13 +13,14 @@ from pdscope.diagnosis.engine import RuleFailure, judge
 from pdscope.model.metric import Fact
 from pdscope.model.report import DeploymentReport, InstanceState, Report, TargetState
 from pdscope.model.scrape import FailureReason, Scrape
-from pdscope.model.topology import KvShape
 from pdscope.model.window import Window
 from pdscope.runtime.missing import Missing
+from pdscope.runtime.named_files import NamedFiles
 from pdscope.runtime.plugins import ENGINE_ALIASES, Plugins
 from pdscope.runtime.topology import build_deployment
 from pdscope.sources.bundle import PageKind
 from pdscope.sources.reader import PageReader, TargetReader, role_of
+from pdscope.sources.selection import Selection
 
 _LOADS = "sglang_loads"
 _SILENT_FAILURES = 2
@@ -35,7 +37,7 @@ class Watch:
         config: Config,
         plugins: Plugins,
         *,
-        shapes: Mapping[str, KvShape] | None = None,
+        files: NamedFiles | None = None,
         retention_seconds: float | None = None,
     ) -> None:
         """Set up readers for every target.
@@ -43,20 +45,20 @@ class Watch:
         Args:
             config: checked.
             plugins: adapters and rules.
-            shapes: KV shapes from the `config.json` files of deployments, by deployment name.
+            files: what the files say that the configuration names.
             retention_seconds: how long scrapes are kept; None: some windows.
         """
         self.config = config
-        self._shapes = shapes or {}
+        self._files = files or NamedFiles()
         self._said: dict[str, Mapping[Fact, str]] = {}
         self.plugins = plugins
         self._engine_reader = PageReader(plugins.engines)
-        self._device_reader = PageReader(plugins.devices)
+        self._device_reader = PageReader((*plugins.devices, *self._files.mappings.values()))
         self._readers: dict[Stream, TargetReader] = {}
         self._store = Store(retention_seconds or config.window_seconds * 4 + 120)
         self._failures: dict[Stream, dict[FailureReason, int]] = {}
         self._last_success: dict[Stream, float] = {}
-        self._missing = Missing.of((*plugins.engines, *plugins.devices))
+        self._missing = Missing.of((*plugins.engines, *plugins.devices, *self._files.mappings.values()))
         self._rule_failures: dict[str, int] = {rule.id: 0 for rule in plugins.rules}
         self.rule_errors: list[RuleFailure] = []
         self._sources: dict[Stream, str] = {}
@@ -75,12 +77,15 @@ class Watch:
             if loads is not None and engine in ("sglang", None):
                 key = Stream(instance.name, PageKind.LOADS, instance.name)
                 self._readers[key] = TargetReader(instance.name, self._engine_reader, (loads,))
+        ports = {instance.name: _port(instance.url) for instance in deployment.instances}
         for device in deployment.devices:
-            adapters = tuple(a for a in self.plugins.devices if a.name == device.source)
+            mapping = self._files.mappings.get(device.source)
+            adapters = (mapping,) if mapping else tuple(a for a in self.plugins.devices if a.name == device.source)
             for served in device.served:
                 stream = Stream(device.name, PageKind.METRICS, served.instance)
-                self._readers[stream] = TargetReader(device.name, self._device_reader, adapters, dict(served.select))
-                self._sources[stream] = device.source
+                selection = Selection.of(served.select, name=served.instance, port=ports.get(served.instance, ""))
+                self._readers[stream] = TargetReader(device.name, self._device_reader, adapters, selection)
+                self._sources[stream] = mapping.name if mapping else device.source
 
     def feed(
         self, target: str, kind: PageKind, body: bytes, at: float, duration_seconds: float | None = None
@@ -132,13 +137,14 @@ class Watch:
 
     def _deployment(self, config: DeploymentConfig, now: float, seconds: float, age: float) -> DeploymentReport:
         windows = {i.name: self._windows(i.name, now, seconds) for i in config.instances}
-        deployment = build_deployment(config, windows, self.plugins, self._said, self._shapes.get(config.name))
         devices: dict[str, list[Window]] = {}
         for device in config.devices:
             for served in device.served:
                 window = self._store.window(Stream(device.name, PageKind.METRICS, served.instance), now, seconds)
                 if window is not None:
                     devices.setdefault(served.instance, []).append(window)
+        model = self._files.models.get(config.name)
+        deployment = build_deployment(config, windows, self.plugins, self._said, model, devices)
         signals = compute_signals(deployment, windows, devices, now, age)
         judgement = judge(deployment, signals, self.plugins.rules, at=now, window_seconds=seconds)
         self.rule_errors += judgement.failures
@@ -209,3 +215,9 @@ class Watch:
                         )
                     )
         return states
+
+
+def _port(url: str) -> str:
+    """The port of an address, also where it is the one of its scheme."""
+    parts = urlsplit(url)
+    return str(parts.port or (443 if parts.scheme.lower() == "https" else 80))

@@ -10,7 +10,9 @@ import importlib
 import pkgutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from types import ModuleType
+from typing import NamedTuple
 
 from pdscope.model.metric import Fact, Kind, Metric
 from pdscope.model.topology import EngineProfile, Role
@@ -45,6 +47,27 @@ class InfoLabel:
     scale: float = 1.0
 
 
+class Ownership(StrEnum):
+    """What the value of an owner's label is compared with."""
+
+    NAME = "name"
+    """The instance's name: in Kubernetes a pod's."""
+    PORT = "port"
+    """The port of the instance's URL; the label holds ports with `;` between them."""
+
+
+class Owner(NamedTuple):
+    """A label by which a device says whose it is.
+
+    `strict`: a page that says so of any device says it of all, so that a device without the label is nobody's. Else a
+    page without a fitting device leaves all of them to the instance.
+    """
+
+    label: str
+    by: Ownership
+    strict: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Adapter:
     """How to read one kind of page.
@@ -56,6 +79,12 @@ class Adapter:
         router: reads pages of routers and frontends; such a page is never read as an engine.
         rank_labels: labels that together tell data-parallel ranks (devices, for a device source) apart; the values of
             ranks combine by the metric's own rule.
+        devices: its ranks are devices or ports, which keep columns of their own even where there is but one, so that
+            the same device on two pages can be told.
+        aliases: label -> other spellings of it, for `select` and `owners`.
+        owners: labels that say whose a device is, for a target that serves an instance without a `select`.
+        refresh_seconds: how rarely the program measures anew, where that is rarer than it may be asked.
+        enable: metric -> the flag, variable or line of a file that makes the program print it.
         repeated: labels over which a series is repeated with the same meaning (tensor-parallel ranks): the smallest
             counts, except for `summed` metrics, where each rank reports its own part.
         totals: labels whose empty value is, for a gauge, the total of the others (SGLang's `priority`). A counter or
@@ -75,6 +104,11 @@ class Adapter:
     series: Mapping[Metric, tuple[Series, ...]]
     router: bool = False
     rank_labels: tuple[str, ...] = ()
+    devices: bool = False
+    aliases: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    owners: tuple[Owner, ...] = ()
+    refresh_seconds: float = 0.0
+    enable: Mapping[Metric, str] = field(default_factory=dict)
     repeated: tuple[str, ...] = ()
     summed: frozenset[Metric] = frozenset()
     totals: tuple[str, ...] = ()

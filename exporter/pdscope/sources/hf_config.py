@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from pdscope.errors import ConfigError
-from pdscope.model.topology import Attention, KvShape
+from pdscope.model.topology import Attention, ComputeShape, KvShape
 from pdscope.sources._hf_architecture import DERIVED, Architecture
 from pdscope.sources._hf_dtypes import kv_type, weight_dtype
 from pdscope.sources._hf_fields import Fields, load_document, shown
@@ -129,6 +129,7 @@ class HfModel:
         layers: of the language model, all kinds together.
         dtype: of the weights, such as `bfloat16`; empty when the file does not say and `kv_dtype` made up for it.
         hidden_size: of the language model; None when the file leaves it out.
+        compute: parameters and FLOP, where the architecture is one whose weights are known.
     """
 
     kv: KvShape
@@ -137,6 +138,7 @@ class HfModel:
     layers: int
     dtype: str
     hidden_size: int | None = None
+    compute: ComputeShape | None = None
 
 
 def kv_shape(document: Mapping[str, Any], *, kv_dtype: str | None = None) -> KvShape:

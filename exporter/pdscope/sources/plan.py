@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ from pdscope.model.metric import Across, Fact, Kind, Metric
 from pdscope.model.scrape import Row, Schema, SeriesKey
 from pdscope.sources.adapter import Adapter, Series, spellings
 from pdscope.sources.exposition import Layout, SampleId
+from pdscope.sources.selection import EVERYTHING, Selection
 
 _MISSING = -1  # index of the NaN that stands behind the values
 _FINITE = (-sys.float_info.max, sys.float_info.max)  # an infinity is no measurement
@@ -69,12 +70,12 @@ class _Cell:
 
 
 class _Compiler:
-    def __init__(self, layout: Layout, select: Mapping[str, str]) -> None:
+    def __init__(self, layout: Layout, indices: Iterable[int]) -> None:
         self._samples: dict[str, list[int]] = {}
         self._ids = layout.samples
-        for index, sample in enumerate(layout.samples):
-            if not select or _selected(dict(sample.labels), select):
-                self._samples.setdefault(sample.name, []).append(index)
+        self._indices = tuple(indices)
+        for index in self._indices:
+            self._samples.setdefault(layout.samples[index].name, []).append(index)
         self.constants: list[float] = []
         self.scalars: dict[SeriesKey, _Cell] = {}
         self.histograms: dict[SeriesKey, tuple[tuple[float, ...], list[_Cell]]] = {}
@@ -105,7 +106,7 @@ class _Compiler:
         if not ranks:
             return False
         cells = {rank: _Cell(tuple(i), series.scale, series.valid) for rank, i in ranks.items()}
-        self.scalars.update(_with_total(metric, cells))
+        self.scalars.update(_with_total(metric, cells, apart=adapter.devices))
         return True
 
     def _histogram(self, adapter: Adapter, metric: Metric, series: Series) -> bool:
@@ -167,7 +168,7 @@ class _Compiler:
                         if value is not None:
                             ranks[_rank(adapter, labels)] = _Cell((self._constant(value),), info.scale, None)
                 if ranks:
-                    self.scalars.update(_with_total(metric, ranks))
+                    self.scalars.update(_with_total(metric, ranks, apart=adapter.devices))
                     break
 
     def _constant(self, value: float) -> int:
@@ -176,7 +177,8 @@ class _Compiler:
 
     def _facts(self, adapter: Adapter) -> None:
         for fact, label in adapter.facts.items():
-            values = {v for s in self._ids for k, v in s.labels if k == label and v and _belongs(adapter, s)}
+            own = [self._ids[index] for index in self._indices if _belongs(adapter, self._ids[index])]
+            values = {v for s in own for k, v in s.labels if k == label and v}
             if len(values) == 1:
                 self.facts.setdefault(fact, values.pop())
 
@@ -189,7 +191,12 @@ class _Compiler:
         spread = [cell for cell in cells for _ in cell.indices]
         return Plan(
             adapters=tuple(a.name for a in adapters),
-            schema=Schema(tuple(self.scalars), {k: b for k, (b, _) in self.histograms.items()}, frozenset(self.lazy)),
+            schema=Schema(
+                tuple(self.scalars),
+                {k: b for k, (b, _) in self.histograms.items()},
+                frozenset(self.lazy),
+                max((adapter.refresh_seconds for adapter in adapters), default=0.0),
+            ),
             facts=self.facts,
             constants=np.array(self.constants, dtype=np.float64),
             gather=np.array(gather, dtype=np.intp),
@@ -202,16 +209,16 @@ class _Compiler:
         )
 
 
-def compile_plan(layout: Layout, adapters: Sequence[Adapter], select: Mapping[str, str] | None = None) -> Plan:
+def compile_plan(layout: Layout, adapters: Sequence[Adapter], selection: Selection = EVERYTHING) -> Plan:
     """The plan for all adapters whose probe the layout matches; earlier adapters win where two know a metric.
 
     Args:
         layout: of the page.
         adapters: candidates, in order of preference.
-        select: label -> pattern; only matching samples count (one exporter page that serves several instances).
+        selection: only these samples count (one exporter page that serves several instances).
     """
-    compiler = _Compiler(layout, select or {})
     matching = [a for a in adapters if recognises(a, layout)]
+    compiler = _Compiler(layout, selection.indices(layout.samples, matching))
     for adapter in matching:
         compiler.add(adapter)
     return compiler.plan(matching)
@@ -229,10 +236,10 @@ def _belongs(adapter: Adapter, sample: SampleId) -> bool:
     return sample.name.startswith(tuple(s for probe in adapter.probe for s in spellings(probe)))
 
 
-def _with_total(metric: Metric, ranks: Mapping[str, _Cell]) -> dict[SeriesKey, _Cell]:
+def _with_total(metric: Metric, ranks: Mapping[str, _Cell], *, apart: bool) -> dict[SeriesKey, _Cell]:
     across = metric.spec.across
     total = _joined(tuple(ranks.values()), across)
-    if len(ranks) == 1:
+    if len(ranks) == 1 and not apart:
         return {SeriesKey(metric): total}
     return {SeriesKey(metric): total, **{SeriesKey(metric, rank): cell for rank, cell in ranks.items()}}
 
@@ -277,21 +284,3 @@ def _bound(sample: SampleId) -> float:
             except ValueError:
                 return math.nan
     return math.nan
-
-
-def _selected(labels: Mapping[str, str], select: Mapping[str, str]) -> bool:
-    return all(_matches(labels.get(label, ""), pattern) for label, pattern in select.items())
-
-
-_RANGES = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
-
-
-def _matches(value: str, pattern: str) -> bool:
-    """`0-3,6`: numbers; anything else: a regular expression for the whole value."""
-    if not _RANGES.fullmatch(pattern):
-        return re.fullmatch(pattern, value) is not None
-    number = _number(value)
-    if number is None:
-        return False
-    ranges = (part.partition("-") for part in pattern.split(","))
-    return any(int(first) <= number <= int(last or first) for first, _, last in ranges)

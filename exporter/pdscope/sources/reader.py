@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,8 +15,9 @@ from pdscope.model.topology import Role
 from pdscope.sources.adapter import Adapter
 from pdscope.sources.exposition import Layout, Page, PageParser
 from pdscope.sources.plan import Plan, compile_plan, recognises
+from pdscope.sources.selection import EVERYTHING, Selection
 
-PlanKey = tuple[tuple[str, ...], tuple[tuple[str, str], ...]]
+PlanKey = tuple[tuple[str, ...], Selection]
 
 
 class PageReader:
@@ -36,14 +37,14 @@ class PageReader:
         """
         return self._parser.parse(body, hint)
 
-    def plan(self, layout: Layout, adapters: Sequence[Adapter], select: Mapping[str, str]) -> Plan:
+    def plan(self, layout: Layout, adapters: Sequence[Adapter], selection: Selection) -> Plan:
         """The compiled plan, made once a layout; without adapters when the page is of no program that they read."""
         plans = self._plans.setdefault(layout, {})
-        key = (tuple(a.name for a in adapters), tuple(sorted(select.items())))
+        key = (tuple(a.name for a in adapters), selection)
         plan = plans.get(key)
         if plan is None:
             own = self.programs(layout)
-            plan = plans[key] = compile_plan(layout, [a for a in adapters if a in own], select)
+            plan = plans[key] = compile_plan(layout, [a for a in adapters if a in own], selection)
         return plan
 
     def programs(self, layout: Layout) -> tuple[Adapter, ...]:
@@ -78,13 +79,13 @@ class TargetReader:
         target: name of the instance or device.
         reader: shared by all targets.
         adapters: that may recognise its pages, in order of preference.
-        select: label -> pattern; the samples that belong to whom the target is read for.
+        selection: the samples that belong to whom the target is read for.
     """
 
     target: str
     reader: PageReader
     adapters: Sequence[Adapter]
-    select: Mapping[str, str] = field(default_factory=dict)
+    selection: Selection = EVERYTHING
     _hint: Layout | None = None
 
     def read(self, body: bytes, at: float, duration_seconds: float | None = None) -> Scrape:
@@ -103,7 +104,7 @@ class TargetReader:
             reason, detail = FailureReason.NOT_EXPOSITION, str(error)[:200]
             return Scrape(self.target, source, at, duration_seconds=duration_seconds, reason=reason, detail=detail)
         self._hint = page.layout
-        plan = self.reader.plan(page.layout, self.adapters, self.select)
+        plan = self.reader.plan(page.layout, self.adapters, self.selection)
         if not plan.adapters:
             reason, detail = FailureReason.METRICS_OFF, _why_unread(self.reader.programs(page.layout))
             return Scrape(self.target, source, at, duration_seconds=duration_seconds, reason=reason, detail=detail)

@@ -67,7 +67,7 @@ def test_instances_of_a_device() -> None:
 def test_one_instance_of_a_device() -> None:
     """An instance that runs on a slice is judged by the slice alone."""
     reading = read_devices(page(MIG), select={"GPU_I_ID": "8"})
-    assert reading.ranks(Metric.DRAM_ACTIVE) == set()
+    assert reading.ranks(Metric.DRAM_ACTIVE) == {f"{A100}/8"}
     assert reading.value(Metric.DRAM_ACTIVE) == 0.250816
     assert reading.value(Metric.ENGINE_ACTIVE) == 0.408493
     assert reading.value(Metric.TENSOR_ACTIVE) == 0.000048
@@ -135,7 +135,7 @@ def test_select(select: dict[str, str], devices: range | tuple[int, ...]) -> Non
         return
     expected = sum(0.1 + gpu / 100 for gpu in devices) / len(devices)
     assert reading.value(Metric.SM_ACTIVE) == pytest.approx(expected)
-    assert reading.ranks(Metric.SM_ACTIVE) == ({f"GPU-{gpu}" for gpu in devices} if len(devices) > 1 else set())
+    assert reading.ranks(Metric.SM_ACTIVE) == {f"GPU-{gpu}" for gpu in devices}
 
 
 @pytest.mark.parametrize("gpu", ["", "x", "-1", "1.0", "1e0", "²", "9" * 5000])

@@ -25,6 +25,7 @@ ADAPTERS = (
         name="dcgm",
         probe=("DCGM_FI_",),
         rank_labels=("UUID", "uuid", "GPU_I_ID"),
+        devices=True,
         repeated=("vgpu",),
         series={
             Metric.SM_ACTIVE: _field("SM_ACTIVE", "SM_UTIL_RATIO"),

@@ -20,6 +20,7 @@ ADAPTERS = (
         name="nixl",
         probe=("agent_rx_", "agent_tx_", "agent_xfer_", "agent_errors_"),
         rank_labels=("agent_name", "agent_instance", "local_rank"),
+        devices=True,
         promised=(promise(Metric.KV_AGENT_RX_BYTES, Metric.KV_AGENT_TX_BYTES, Metric.KV_AGENT_TIME),),
         series={
             Metric.KV_AGENT_RX_BYTES: (Series("agent_rx_bytes_total"),),

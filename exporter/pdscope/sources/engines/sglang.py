@@ -41,6 +41,7 @@ PROFILE = EngineProfile(
     name="sglang",
     routing=Routing.CONCURRENT,
     prefill_finish_includes_transfer=True,
+    dp_splits_tp=True,
     replicates_mla=True,
     default_page_tokens=1,
     settings={
