@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that follow from the code: verdicts, rules, and the metrics of the catalogue."""
+"""Writes the pages of docs/ that follow from the code: verdicts, rules, the metrics of the catalogue, the hardware."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pdscope.diagnosis.engine import discover
+from pdscope.hardware.page import hardware_page
 from pdscope.pages import VERDICTS, prose
 from pdscope.render.catalogue import metrics_page
 from pdscope.render.pages import rule_page, verdicts_page
@@ -21,7 +22,11 @@ def pages() -> Mapping[str, str]:
     texts = {f"{VERDICTS}.md": (VERDICTS, verdicts_page(rules, prose(VERDICTS)))}
     texts |= {f"rules/{rule.id}.md": (rule.id, rule_page(rule, prose(rule.id))) for rule in rules}
     found = {path: _note(f"pages/{name}.md or the rule") + text for path, (name, text) in texts.items()}
-    return {**found, "metrics.md": _note("render/catalogue.py") + metrics_page()}
+    return {
+        **found,
+        "hardware.md": _note("hardware/table.yaml or page.py beside it") + hardware_page(),
+        "metrics.md": _note("render/catalogue.py") + metrics_page(),
+    }
 
 
 def _note(source: str) -> str:

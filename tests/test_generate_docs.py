@@ -49,7 +49,7 @@ def test_check_names_what_differs_and_writing_mends_it(tmp_path: Path) -> None:
     assert tmp_path.joinpath("bundles.md").read_text(encoding="utf-8") == "by hand\n"
 
 
-@pytest.mark.parametrize("name", ["verdicts.md", "rules/kv_transfer_bandwidth.md"])
+@pytest.mark.parametrize("name", ["verdicts.md", "rules/kv_transfer_bandwidth.md", "hardware.md"])
 def test_pages_say_where_they_come_from(name: str) -> None:
     """Whoever opens one to edit it learns what to edit instead."""
     text = ROOT.joinpath("docs", name).read_text(encoding="utf-8")

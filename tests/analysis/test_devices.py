@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 from pdscope.analysis.board import Board
-from pdscope.analysis.devices import put_devices
+from pdscope.analysis.device_view import fresh
+from pdscope.analysis.devices import put_devices, put_roles
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Signal, SignalId, SignalSet, instance_scope
 from pdscope.model.topology import Deployment, Role
@@ -19,7 +20,8 @@ PAIR = deployment()
 
 def signals(devices: Mapping[str, Sequence[Window]], of: Deployment = PAIR) -> SignalSet:
     board = Board(of.name)
-    put_devices(board, of, devices, NOW)
+    put_devices(board, of, fresh(devices, NOW, 60.0), NOW)
+    put_roles(board, of)
     return board.finish()
 
 
@@ -41,7 +43,7 @@ def test_means_over_the_window() -> None:
     tensor = known(found, SignalId.TENSOR_UTILIZATION, "p0")
     assert (tensor.value, tensor.quality) == (0.5, Quality.MEASURED)
     assert known(found, SignalId.HBM_UTILIZATION, "p0").value == 0.125
-    assert known(found, SignalId.COMPUTE_UTILIZATION, "p0").source == "dcgm SM_ACTIVE of gpu-node1"
+    assert known(found, SignalId.COMPUTE_UTILIZATION, "p0").source == "dcgm sm_active of gpu-node1"
 
 
 def test_an_instance_on_several_hosts() -> None:
@@ -50,7 +52,7 @@ def test_an_instance_on_several_hosts() -> None:
     one = known(signals({"p0": nodes}), SignalId.COMPUTE_UTILIZATION, "p0")
     assert one.value == pytest.approx(0.7)
     assert one.age_seconds == 8.0
-    assert one.source == "dcgm SM_ACTIVE of gpu-node1, gpu-node2"
+    assert one.source == "dcgm sm_active of gpu-node1, gpu-node2, 2 devices, 0.5 to 0.9"
 
 
 @pytest.mark.parametrize("column", [NAN, INF, [NAN] * 12 + [INF]])

@@ -14,10 +14,11 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from pdscope.analysis.signals import compute_signals
+from pdscope.model.hardware import Hardware
 from pdscope.model.metric import Kind, Metric
 from pdscope.model.scrape import SeriesKey
 from pdscope.model.signal import Quality, Scope, ScopeKind, Signal, SignalId, SignalSet
-from pdscope.model.topology import Deployment, Interconnect, KvShape, Role, Routing, Slo
+from pdscope.model.topology import ComputeShape, Deployment, Interconnect, KvShape, Role, Routing, Slo
 from pdscope.model.units import Unit
 from pdscope.model.window import HistogramWindow, Window
 from support.windows import (
@@ -42,6 +43,10 @@ BOUNDS = {Unit.SECONDS: (0.01, 0.1, 1.0, 10.0, INF), Unit.TOKENS: (100.0, 1000.0
 GAUGES = [m for m in Metric if m.spec.kind is Kind.GAUGE]
 COUNTERS = [m for m in Metric if m.spec.kind is Kind.COUNTER]
 HISTOGRAMS = [m for m in Metric if m.spec.kind is Kind.HISTOGRAM]
+
+# so fast that no estimate refutes itself
+HARDWARE = Hardware(name="card", hbm_bandwidth_bytes_per_second=1e15, bf16_flop_per_second=1e18)
+COMPUTE = ComputeShape(parameters=8e9, active_parameters=8e9)
 
 # how long things have been as they are takes a memory, which analysis has not
 OF_ONE_WINDOW = frozenset(SignalId) - {SignalId.STABILITY_WINDOW}
@@ -84,12 +89,38 @@ def scene(
     *, routing: Routing | None = None, kv: KvShape | None = LLAMA_8B, link: Interconnect | None = LINK
 ) -> Deployment:
     """One instance of every role."""
-    members = (instance(name, role) for name, role in NAMES.items())
-    return deployment(*members, kv=kv, slo=SLO, interconnect=link, routing=routing)
+    members = (instance(name, role, tp=2, hardware=HARDWARE) for name, role in NAMES.items())
+    of = deployment(*members, kv=kv, slo=SLO, interconnect=link, routing=routing)
+    return replace(of, model=replace(of.model, weight_bytes=1e9, active_parameters=None, compute=COMPUTE))
+
+
+def cards(name: str) -> Window:
+    """Two devices at work, one of them slower, and ports that carry far more than KV."""
+    columns = {
+        Metric.DEVICE_BUSY: (0.9, 0.9),
+        Metric.DEVICE_POWER: (300.0, 500.0),
+        Metric.DEVICE_CLOCK: (1.2e9, 1.9e9),
+        Metric.NIC_TX_RATE: (1e15, 1e15),
+        Metric.NIC_RX_RATE: (1e15, 1e15),
+        Metric.NIC_LINE_RATE: (1e18, 1e18),
+        Metric.NIC_ACTIVE: (1.0, 1.0),
+    }
+    scalars = {
+        SeriesKey(metric, rank): np.full(SCRAPES, value)
+        for metric, values in columns.items()
+        for rank, value in zip(("a", "b"), values, strict=True)
+    }
+    return replace(window({}, target=f"cards-{name}", source="dcgm", scrapes=SCRAPES), scalars=scalars)
+
+
+def without_cards(one: Window) -> Window:
+    """The window as a page of devices, without what the cards say better."""
+    told = {Metric.DEVICE_BUSY, Metric.DEVICE_POWER, Metric.DEVICE_CLOCK}
+    return replace(one, scalars={key: column for key, column in one.scalars.items() if key.metric not in told})
 
 
 def signals(windows: Mapping[str, list[Window]], of: Deployment | None = None, now: float = NOW) -> SignalSet:
-    devices = {name: own for name, own in windows.items() if own}
+    devices = {name: [cards(name), *map(without_cards, own)] for name, own in windows.items() if own}
     return compute_signals(of or scene(), windows, devices, now, MAX_AGE_SECONDS)
 
 

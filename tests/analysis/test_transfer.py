@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from pdscope.analysis.board import Board
+from pdscope.analysis.capacity import put_capacity
 from pdscope.analysis.latency import put_latency
+from pdscope.analysis.ports import Ports
 from pdscope.analysis.traffic import put_traffic
 from pdscope.analysis.transfer import put_transfer, receiver_ranks
 from pdscope.model.metric import Metric
@@ -39,12 +41,16 @@ PAIR = deployment(interconnect=LINK)
 VLLM_PAIR = deployment(instance("p0", Role.PREFILL, VLLM), instance("d0", Role.DECODE, VLLM), interconnect=LINK)
 
 
+NO_PORTS = Ports(None, None, None)
+
+
 def signals(of: Deployment, windows: Mapping[str, Window]) -> SignalSet:
     board = Board(of.name)
     members = observed(of, windows)
     put_latency(board, of, members)
     put_traffic(board, of, members)
     put_transfer(board, of, members)
+    put_capacity(board, of, NO_PORTS)
     return board.finish()
 
 

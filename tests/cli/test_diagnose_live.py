@@ -140,14 +140,13 @@ def test_a_terminal_sees_progress(serve: Serve, tmp_path: Path, monkeypatch: pyt
     terminal = Terminal()
     file = config_file(tmp_path, serve({"/metrics": (200, recorded("vllm-0.32.0-light.prom"))}))
     document = json.loads(file.read_text())
-    device = {"name": "n0", "source": "./mapping.yml", "url": "http://127.0.0.1:1", "instance": "u0"}
-    document["deployments"][0]["devices"] = [device]
+    document["deployments"][0]["discovery"] = {"file_sd": ["targets/*.json"]}
     file.write_text(json.dumps(document))
     monkeypatch.setattr("sys.stderr", terminal)
     assert main(["diagnose", "--config.file", str(file), "--for", "250ms"]) in (0, 3)  # by how fast this machine is
     said = terminal.getvalue()
     assert said.startswith("\r\x1b[Kpolling: 0 s of 0 s")
-    assert "\r\x1b[Kpdscope: n0: not polled: this version reads no device source" in said
+    assert "\r\x1b[Kpdscope: pd: not polled: this version finds no instances by itself" in said
 
 
 def test_a_daemon_is_asked(serve: Serve, capsys: pytest.CaptureFixture[str]) -> None:

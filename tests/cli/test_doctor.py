@@ -167,7 +167,7 @@ async def test_contradictions_are_told() -> None:
 
 
 async def test_what_cannot_be_read_says_why_and_what_to_switch_on() -> None:
-    """Refused, hanging, not found, another program, a router in an engine's place, a source that is not read."""
+    """Refused, hanging, not found, another program, a router in an engine's place, a device that refuses."""
     async with HttpTarget(hangs) as gone:
         pass
     async with (
@@ -195,7 +195,7 @@ async def test_what_cannot_be_read_says_why_and_what_to_switch_on() -> None:
     assert "no series of a known program" in checks["other"].reason
     assert len(checks["other"].remarks) > 3
     assert "does its role fit its url" in checks["router"].reason
-    assert checks["n0"].reason.startswith("not asked: ")
+    assert checks["n0"].reason == "connect: no connection: Connection refused"
     assert all(check.missing == () for check in checks.values())
 
 

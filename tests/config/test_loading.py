@@ -123,6 +123,7 @@ def test_values_reach_the_model_in_base_units(complete: Config) -> None:
         efficiency=0.8,
         transfer_engine="mooncake",
         ib_device="mlx5_0",
+        measured=True,
     )
     assert (llama.routing, deepseek.routing) == (None, Routing.CONCURRENT)
     assert llama.labels == {"team": "search", "shard": "1"}
@@ -320,9 +321,15 @@ def test_thresholds_stand_where_they_were_written(complete: Config) -> None:
     ]
 
 
+def hardware_problem(name: str, described: bool) -> str | None:
+    """A table of two devices."""
+    return None if described or name in ("H200", "H100 SXM") else "is no device"
+
+
 KNOWN: dict[str, Any] = {
     "engines": ["sglang", "vllm"],
     "device_sources": ["dcgm", "nvml"],
+    "hardware": hardware_problem,
     "thresholds": {"kv_transfer_bandwidth": ["utilization"], "decode_hbm_bandwidth": ["utilization", "roofline_share"]},
 }
 
@@ -357,3 +364,12 @@ def test_unknown_names_are_reported_together_with_the_nearest() -> None:
         ["deployments[0].devices[0].source", "'dgcm' is no known source; did you mean dcgm? (line 8)"],
         ["deployments[0].devices[1].source", "'zzz' is no known source; known: dcgm, nvml (line 9)"],
     ]
+
+
+@pytest.mark.parametrize(
+    ("written", "measured"), [("", False), (", measured: true", True), (", measured: false", False)]
+)
+def test_a_bandwidth_may_be_measured(written: str, measured: bool) -> None:
+    link = parse(GOOD + f"  interconnect: {{bandwidth: 1GB/s{written}}}\n").deployments[0].interconnect
+    assert link is not None
+    assert link.to_model().measured is measured

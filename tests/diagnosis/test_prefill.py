@@ -138,7 +138,10 @@ def test_objective_is_among_the_evidence(rule: Rule, figures: Figures) -> None:
 def test_both_rules_have_the_same_thresholds() -> None:
     """One queue, one set of numbers."""
     assert prefill_compute.RULE.thresholds == prefill_queue.RULE.thresholds == prefill.THRESHOLDS
-    assert {t.name for t in prefill.THRESHOLDS} == {"queue", "ttft_share", "wait_to_service", "usage", "sm", "tensor"}
+    assert {t.name for t in prefill.THRESHOLDS} == {
+        *("queue", "ttft_share", "wait_to_service", "usage"),
+        *("sm", "tensor", "flop", "flop_idle"),
+    }
 
 
 def test_pool_of_decode_does_not_matter() -> None:

@@ -18,7 +18,13 @@ from support.pages import DEVICES, ENGINES, EXPOSITIONS
 
 EVERY = (*ENGINES, *DEVICES)
 MADE = EXPOSITIONS.parent / "expositions-made"
-NEVER_RECORDED = {"llm_d"}  # programs that nobody could run: pages made from the documented names stand in
+RECORDED_AS = {"node": "node_exporter_infiniband"}  # adapters whose pages have another name
+NEVER_RECORDED = {
+    "llm_d",
+    "amd",
+    "intel",
+    "npu",
+}  # programs that nobody could run: pages made from the documented names stand in
 
 # Names that no recorded page holds, each with the reason: the version that has or had it, or when it is printed.
 NOT_RECORDED = {
@@ -39,11 +45,28 @@ NOT_RECORDED = {
     "vllm:mooncake_num_kv_expired_reqs_total": "from 0.33",
     "vllm:mooncake_xfer_time_seconds_bucket": "from 0.33",
     "vllm:time_per_output_token_seconds_bucket": "up to 0.11",
+    "DCGM_FI_DEV_BOARD_POWER_WATTS": "DCGM 4.6",
+    "DCGM_FI_DEV_CLOCKS_EVENT_REASONS": "DCGM 3.3 and newer, not in the exporter's default list of fields",
+    "DCGM_FI_DEV_CLOCK_THROTTLE_REASONS": "not in the exporter's default list of fields",
+    "DCGM_FI_DEV_ENFORCED_POWER_LIMIT": "not in the exporter's default list of fields",
+    "DCGM_FI_DEV_FB_RESERVED": "not in the exporter's default list of fields at the time",
+    "DCGM_FI_DEV_FB_TOTAL": "not in the exporter's default list of fields",
+    "DCGM_FI_DEV_GPU_UTIL_RATIO": "DCGM 4.6",
+    "DCGM_FI_DEV_MAX_SM_CLOCK": "not in the exporter's default list of fields",
+    "DCGM_FI_DEV_NVLINK_THROUGHPUT_TOTAL": "DCGM 4.6",
+    "DCGM_FI_DEV_POWER_MGMT_LIMIT": "not in the exporter's default list of fields",
+    "DCGM_FI_DEV_XID_ERROR": "DCGM 4.6",
     "DCGM_FI_PROF_DRAM_UTIL_RATIO": "DCGM 4.6",
     "DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO": "DCGM 4.6",
+    "DCGM_FI_PROF_NVLINK_RX_BYTES": "not in the exporter's default list of fields",
+    "DCGM_FI_PROF_NVLINK_TX_BYTES": "not in the exporter's default list of fields",
     "DCGM_FI_PROF_SM_ACTIVE": "commented out in the exporter's default list of fields",
     "DCGM_FI_PROF_SM_UTIL_RATIO": "DCGM 4.6",
     "DCGM_FI_PROF_TENSOR_UTIL_RATIO": "DCGM 4.6",
+    "node_infiniband_np_cnp_packets_sent_total": "a counter of RoCE ports",
+    "node_infiniband_out_of_sequence_packets_received_total": "a counter of RoCE ports",
+    "node_infiniband_packet_sequence_errors_total": "a counter of RoCE ports",
+    "node_infiniband_rp_cnp_packets_handled_total": "a counter of RoCE ports",
 }
 
 
@@ -55,6 +78,7 @@ def program(name: str) -> str:
 def printed_names(adapter: Adapter) -> set[str]:
     """Sample names on the recorded pages of the adapter's program."""
     name = adapter.profile.name if adapter.profile is not None else adapter.name
+    name = RECORDED_AS.get(name, name)
     pages = [path for path in EXPOSITIONS.iterdir() if program(path.name) == name]
     assert bool(pages) is (name not in NEVER_RECORDED)
     pages += [MADE / f"{name}.prom"] * (name in NEVER_RECORDED)
@@ -69,9 +93,10 @@ def printed_names(adapter: Adapter) -> set[str]:
 def wanted_names(adapter: Adapter) -> set[str]:
     """Names that a page of the adapter's program should hold, of a histogram that of its buckets."""
     series = {
-        f"{one.name}_bucket" if metric.spec.kind is Kind.HISTOGRAM else one.name
+        f"{name}_bucket" if metric.spec.kind is Kind.HISTOGRAM else name
         for metric, alternatives in adapter.series.items()
         for one in alternatives
+        for name in (one.name, *one.plus)
     }
     infos = {info.name for alternatives in adapter.infos.values() for info in alternatives}
     return series | infos | set(adapter.labelled)
@@ -118,11 +143,13 @@ def test_adapters_are_sound(adapter: Adapter) -> None:
     assert adapter.probe
     assert all(adapter.series.values())
     for metric, alternatives in adapter.series.items():
-        names = [(one.name, tuple(one.where.items())) for one in alternatives]
+        names = [(one.name, one.plus, tuple(one.where.items())) for one in alternatives]
         assert len(set(names)) == len(names), metric
         assert all(one.scale > 0 for one in alternatives)
         assert not any(one.lazy and metric.spec.kind is Kind.GAUGE for one in alternatives), metric
-        assert not any(one.valid and metric.spec.kind is Kind.HISTOGRAM for one in alternatives), metric
+        if metric.spec.kind is Kind.HISTOGRAM:
+            assert not any(one.valid or one.bits or one.plus for one in alternatives), metric
+        assert not any(one.bits and (one.valid or one.plus or one.scale != 1) for one in alternatives), metric
     assert adapter.summed <= adapter.series.keys()
     assert all(metric.spec.kind is Kind.GAUGE for metric in adapter.infos)
     assert not set(adapter.rank_labels) & set(adapter.repeated)
@@ -148,14 +175,14 @@ def test_sample_names() -> None:
         name="x",
         probe=("x:",),
         series={
-            Metric.RUNNING: (Series("x:running"), Series("y_running")),
+            Metric.RUNNING: (Series("x:running"), Series("y_running", plus=("z_running",))),
             Metric.TTFT: (Series("x:ttft"),),
         },
         infos={Metric.PAGE_TOKENS: (InfoLabel("x:info", "page"),)},
         labelled=("x:build",),
     )
     printed = ["x:running", "x:ttft_bucket", "x:ttft_sum", "x:ttft_count", "x:info", "x:build"]
-    assert adapter.sample_names() == {*printed, *(name.replace(":", "_") for name in printed), "y_running"}
+    assert adapter.sample_names() == {*printed, *(name.replace(":", "_") for name in printed), "y_running", "z_running"}
 
 
 @pytest.mark.parametrize(

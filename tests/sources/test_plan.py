@@ -374,6 +374,71 @@ def test_facts_are_of_the_own_samples() -> None:
     assert reading.scrape.facts == {Fact.MODEL: "a", Fact.ROLE: "b"}
 
 
+def test_a_fact_may_have_several_labels() -> None:
+    """The first spelling that says anything counts, also where it says two things."""
+    series, options = {SUM: (Series("x_a"),)}, {"facts": {Fact.MODEL: "m"}, "aliases": {"m": ("n", "o")}}
+    assert read('x_a{n="b",o="c"} 1\n', series, **options).scrape.facts == {Fact.MODEL: "b"}
+    assert read('x_a{m="a",n="b"} 1\n', series, **options).scrape.facts == {Fact.MODEL: "a"}
+    assert read('x_a{m="",o="c"} 1\n', series, **options).scrape.facts == {Fact.MODEL: "c"}
+    assert read('x_a{m="a",n="c"} 1\nx_a{m="b",n="c"} 2\n', series, **options).scrape.facts == {}
+
+
+# --------------------------------------------------------------------------------------- masks and sums
+
+
+@pytest.mark.parametrize(
+    ("printed", "value"),
+    [
+        ("0", 0),
+        ("8", 1),
+        ("12", 1),
+        ("3", 0),
+        ("8.000000", 1),
+        ("2.0", 0),
+        (str(2**40 + 4), 1),
+        (str(2**40), 0),
+    ],
+)
+def test_bits(printed: str, value: float) -> None:
+    """1 where any of the bits is set."""
+    series = {Metric.DEVICE_SLOWDOWN: (Series("x_a", bits=0b1100),), SUM: (Series("x_b", scale=10),)}
+    reading = read(f"x_b 12\nx_a {printed}\n", series)
+    assert reading.value(Metric.DEVICE_SLOWDOWN) == value
+    assert reading.value(SUM) == 120
+
+
+@pytest.mark.parametrize("printed", ["-8", "NaN", "+Inf", "9223372036854775794", "1e300"])
+def test_bits_of_no_mask(printed: str) -> None:
+    """A sentinel has bits, and they mean nothing."""
+    series = {Metric.DEVICE_SLOWDOWN: (Series("x_a", bits=~0),)}
+    assert is_missing(read(f"x_a {printed}\n", series).value(Metric.DEVICE_SLOWDOWN))
+
+
+@given(st.lists(st.integers(0, 2**53), min_size=1, max_size=8), st.integers(1, 2**53))
+def test_bits_of_many_devices(masks: list[int], bits: int) -> None:
+    """Each device for itself, as plain arithmetic has it, and the worst for all."""
+    body = "".join(f'x_a{{r="{rank}"}} {mask}\n' for rank, mask in enumerate(masks))
+    series = {Metric.DEVICE_SLOWDOWN: (Series("x_a", bits=bits),)}
+    reading = read(body, series, rank_labels=("r",), devices=True)
+    for rank, mask in enumerate(masks):
+        assert reading.value(Metric.DEVICE_SLOWDOWN, str(rank)) == bool(mask & bits)
+    assert reading.value(Metric.DEVICE_SLOWDOWN) == any(mask & bits for mask in masks)
+
+
+def test_plus() -> None:
+    """A sum over several names, of those devices that have all of them, and with one scale."""
+    series = {SUM: (Series("x_a", scale=2, plus=("x_b", "x_c")), Series("x_a", plus=("x_b",)))}
+    parts = 'x_a{r="0"} 1\nx_a{r="1"} 2\nx_b{r="0"} 10\nx_b{r="1"} 20\n'
+    every = parts + 'x_c{r="0"} 100\nx_c{r="1"} 200\nx_c{r="2"} 7\n'
+    reading = read(every, series, rank_labels=("r",))
+    assert reading.value(SUM, "0") == 222
+    assert reading.value(SUM, "1") == 444
+    assert reading.ranks(SUM) == {"0", "1"}
+    assert read(parts + 'x_c{r="0"} 100\n', series, rank_labels=("r",)).value(SUM) == 33
+    assert read("x_b 1\nx_c 1\n", series).value(SUM) is None
+    assert is_missing(read("x_a NaN\nx_b 1\n", series).value(SUM))
+
+
 # ----------------------------------------------------------------------------------------- recognition
 
 COLON = adapter({SUM: (Series("x:a"),)}, probe=("x:",))

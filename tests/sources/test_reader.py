@@ -204,7 +204,7 @@ def test_the_time_of_a_page(stamps: tuple[str, str], at: float) -> None:
 
 def test_times_of_other_samples_do_not_matter() -> None:
     """Only what is read is as old as it says."""
-    body = b"DCGM_FI_DEV_SM_CLOCK 1 1799999940000\nDCGM_FI_PROF_SM_ACTIVE 0.5\n"
+    body = b"DCGM_FI_DEV_GPU_TEMP 1 1799999940000\nDCGM_FI_PROF_SM_ACTIVE 0.5\n"
     assert read_devices(body).scrape.at == AT
 
 

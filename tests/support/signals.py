@@ -186,6 +186,9 @@ STORIES: Mapping[str, Figures] = {
     "decode_hbm_bandwidth": changed(
         CALM, {SignalId.ITL_P50: 0.08, SignalId.ITL_MEAN: 0.08}, on("d0", {SignalId.HBM_UTILIZATION: 0.78})
     ),
+    "hardware_degraded": changed(
+        CALM, {SignalId.ITL_P50: 0.08, SignalId.ITL_MEAN: 0.08}, on("d0", {SignalId.DEVICE_POWER_LOWEST: 0.61})
+    ),
     "kv_transfer_failing": changed(CALM, on("p0", {SignalId.FAILURES_PER_SECOND: 1.0})),
     "decode_admission": changed(
         CALM,

@@ -49,6 +49,11 @@ def user_ttft(deployment: Deployment, observed: Sequence[Observed]) -> Wait | No
     router = _population(observed, Metric.TTFT, Role.ROUTER)
     if router is not None and router.count > 0:
         return router
+    return engine_ttft(deployment, observed)
+
+
+def engine_ttft(deployment: Deployment, observed: Sequence[Observed]) -> Wait | None:
+    """The same as the engines alone know it: without whatever stands in front of them."""
     served = _population(observed, Metric.TTFT, Role.DECODE, Role.UNIFIED)
     if served is None or not deployment.of_role(Role.PREFILL) or _routing(deployment) is not Routing.SEQUENTIAL:
         return served

@@ -5,15 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from pdscope.analysis.admission import put_decode
+from pdscope.analysis.agents import put_agents
+from pdscope.analysis.balance import put_balance
 from pdscope.analysis.board import Board
-from pdscope.analysis.devices import put_devices
+from pdscope.analysis.capacity import put_capacity
+from pdscope.analysis.device_view import fresh
+from pdscope.analysis.devices import put_devices, put_roles
+from pdscope.analysis.estimates import put_estimates
+from pdscope.analysis.handover import put_handover
+from pdscope.analysis.host import put_host
 from pdscope.analysis.latency import put_latency
 from pdscope.analysis.observed import Observed
+from pdscope.analysis.ports import put_ports, read_ports
 from pdscope.analysis.prefill import put_prefill
 from pdscope.analysis.traffic import put_traffic
-from pdscope.analysis.transfer import put_agents, put_transfer
+from pdscope.analysis.transfer import put_transfer
 from pdscope.analysis.work import put_failures, put_work
-from pdscope.model.signal import SignalSet
+from pdscope.model.signal import SignalId, SignalSet
 from pdscope.model.topology import Deployment
 from pdscope.model.window import Window
 
@@ -32,8 +40,8 @@ def compute_signals(
         windows: by instance name, the source that stays fresh in a stall first.
         devices: windows of device sources by the instance that they serve.
         now: unix seconds; the time of the diagnosis.
-        max_age_seconds: a window whose newest datum is older counts as absent: old data are no data. That of a device
-            exporter that refreshes rarely carries its own time stamps.
+        max_age_seconds: a window whose newest datum is older counts as absent: old data are no data. A device exporter
+            that refreshes rarely may be older by its own rule.
 
     Returns:
         The known signals; unknown ones are absent.
@@ -46,11 +54,20 @@ def compute_signals(
     put_latency(board, deployment, observed)
     put_traffic(board, deployment, observed)
     put_transfer(board, deployment, observed)
+    seen = fresh(devices, now, max_age_seconds)
+    put_agents(board, deployment, seen, now)
+    if deployment.disaggregated:
+        ports = read_ports(deployment, seen, board.value(SignalId.KV_ACHIEVED))
+        put_ports(board, ports, now)
+        put_capacity(board, deployment, ports)
+        put_handover(board, deployment, observed)
     put_prefill(board, observed)
     put_decode(board, observed)
     put_work(board, deployment, observed)
+    put_balance(board, observed)
+    put_host(board, deployment, observed)
     put_failures(board, observed)
-    fresh = {name: [w for w in found if now - w.times[-1] <= max_age_seconds] for name, found in devices.items()}
-    put_agents(board, deployment, fresh, now)
-    put_devices(board, deployment, {name: found for name, found in fresh.items() if found}, now)
+    put_devices(board, deployment, seen, now)
+    put_estimates(board, deployment, observed)
+    put_roles(board, deployment)
     return board.finish()

@@ -6,31 +6,28 @@ the time that one transfer takes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
-from pdscope.analysis import kv, link
+from pdscope.analysis import kv
 from pdscope.analysis.board import Board
-from pdscope.analysis.counters import increase
 from pdscope.analysis.histograms import merge
 from pdscope.analysis.observed import Observed
 from pdscope.analysis.traffic import total_rate
 from pdscope.model.metric import Metric
-from pdscope.model.scrape import SeriesKey
 from pdscope.model.signal import Quality, SignalId, worst
 from pdscope.model.topology import Attention, Deployment, Instance, Role
-from pdscope.model.window import Window
 
 _ALL = (Role.PREFILL, Role.DECODE, Role.UNIFIED)
 
 
 def put_transfer(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
-    """Everything about the link; needs traffic and latency on the board."""
+    """Bytes, achieved rate and time as the engines count them; needs traffic and latency on the board."""
     _put_bytes_per_token(board, deployment, observed)
     if not deployment.disaggregated:
         return
     _put_bytes_per_request(board, deployment, observed)
     _put_achieved(board, observed)
-    _put_demand_and_capacity(board, deployment)
+    _put_speed(board, observed)
     _put_time(board, observed)
     _put_in_flight(board, observed)
 
@@ -89,7 +86,7 @@ def total_bytes_rate(observed: Sequence[Observed]) -> tuple[float, str] | None:
 
 def receiver_ranks(instances: Sequence[Instance]) -> int:
     """Attention tensor-parallel ranks of one decode replica; the largest where instances differ."""
-    return max((max(1, i.tp // max(1, i.dp)) for i in instances), default=1)
+    return max((i.attention_ranks for i in instances), default=1)
 
 
 def _put_bytes_per_request(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
@@ -160,83 +157,26 @@ def _put_achieved(board: Board, observed: Sequence[Observed]) -> None:
         board.put(SignalId.KV_ACHIEVED, moved[0], Quality.MEASURED, moved[1])
 
 
-def put_agents(board: Board, deployment: Deployment, devices: Mapping[str, Sequence[Window]], now: float) -> None:
-    """The achieved rate by the counters of transfer agents, where no engine counts bytes itself.
+def _put_speed(board: Board, observed: Sequence[Observed]) -> None:
+    """Bytes by the time of the transfers that moved them: the speed of one of them, whatever else moved meanwhile.
 
-    An agent counts what it starts, so the sum over all of them has each byte once; one that never counted anything
-    leaves the counting to its peer, and alone says nothing.
-
-    Args:
-        board: with the figures of the engines.
-        deployment: whose instances the agents serve.
-        devices: windows of device sources, by instance name.
-        now: unix seconds.
+    Only where an engine observes bytes and time of the same thing (vLLM's connectors, which count descriptors too).
+    SGLang's Mooncake times the last chunk alone, so its quotient is no speed.
     """
-    if not deployment.disaggregated or board.value(SignalId.KV_ACHIEVED) is not None:
-        return
-    rates: list[float] = []
-    names: list[str] = []
-    ages: list[float] = []
-    quality = Quality.MEASURED
-    for instance in deployment.of_role(*_ALL):
-        for window in devices.get(instance.name, ()):
-            moved = _agent_rate(window)
-            if moved is not None:
-                rates.append(moved[0])
-                names.append(window.target)
-                ages.append(now - float(window.times[-1]))
-                if moved[1] < instance.devices:  # one process has won the port, the others are not counted
-                    quality = Quality.ESTIMATED
-    if rates:
-        source = f"bytes that the transfer agents of {', '.join(names[:4])} counted"
-        if quality is Quality.ESTIMATED:
-            source += ", at least: not all ranks are on the page"
-        board.put(SignalId.KV_ACHIEVED, sum(rates), quality, source, age_seconds=max(ages))
-
-
-def _agent_rate(window: Window) -> tuple[float, int] | None:
-    """Bytes a second of the agents on one page, and how many they are; None where none of them starts transfers."""
-    total, agents, starts = 0.0, 0, False
-    for metric in (Metric.KV_AGENT_RX_BYTES, Metric.KV_AGENT_TX_BYTES):
-        ranks = window.ranks(metric) or ("",)
-        agents = max(agents, len(ranks))
-        for rank in ranks:
-            values = window.scalars.get(SeriesKey(metric, rank))
-            gained = increase(window.times, values, lazy=False) if values is not None else None
-            if values is not None and gained is not None:
-                starts = starts or bool((values > 0).any())
-                total += gained.per_second
-    return (total, agents) if starts else None
-
-
-def _put_demand_and_capacity(board: Board, deployment: Deployment) -> None:
-    arrivals = board.value(SignalId.ARRIVALS_PER_SECOND)
-    size = board.value(SignalId.KV_BYTES_PER_REQUEST)
-    demand = None
-    quality = Quality.ASSUMED
-    if arrivals is not None and size is not None:
-        demand = arrivals * size
-        quality = worst(board.quality(SignalId.ARRIVALS_PER_SECOND), board.quality(SignalId.KV_BYTES_PER_REQUEST))
-        source = (
-            f"{arrivals:.3g} arrivals/s ({board.source(SignalId.ARRIVALS_PER_SECOND)}) x "
-            f"{size:,.0f} B ({board.source(SignalId.KV_BYTES_PER_REQUEST)})"
-        )
-        board.put(SignalId.KV_DEMAND, demand, worst(quality, Quality.DERIVED), source)
-    if deployment.interconnect is None:
-        return
-    senders, receivers = deployment.of_role(Role.PREFILL), deployment.of_role(Role.DECODE)
-    usable = link.capacity(deployment.interconnect, senders, receivers)
-    if usable is None:
-        return
-    efficiency = deployment.interconnect.efficiency
-    source = f"configured interconnect, one way, limited by {usable.limited_by}, efficiency {efficiency:g}"
-    board.put(SignalId.LINK_CAPACITY, usable.bytes_per_second, Quality.ASSUMED, source)
-    if demand is not None:
+    both = [
+        (moved, spent)
+        for o in observed
+        if o.distribution(Metric.KV_DESCRIPTORS) is not None
+        and (moved := o.distribution(Metric.KV_TRANSFER_BYTES)) is not None
+        and (spent := o.distribution(Metric.KV_TRANSFER_TIME)) is not None
+    ]
+    seconds = sum(spent.total for _, spent in both)
+    if seconds > 0:
         board.put(
-            SignalId.LINK_UTILIZATION,
-            demand / usable.bytes_per_second,
-            worst(quality, Quality.DERIVED),
-            "demand by capacity",
+            SignalId.TRANSFER_SPEED,
+            sum(moved.total for moved, _ in both) / seconds,
+            Quality.MEASURED,
+            "bytes by the time of the transfers that moved them",
         )
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 
-from pdscope.config.problems import InvalidConfigError, Problem, describe, shown, suggestion
+from pdscope.config.problems import InvalidConfigError, Location, Problem, describe, shown, suggestion
 from pdscope.config.root import Config
+from pdscope.config.serving import HardwareConfig
 
 
 def threshold_items(config: Config) -> Iterator[tuple[str, str, str, float]]:
@@ -21,14 +22,17 @@ def check_names(
     *,
     engines: Collection[str],
     device_sources: Collection[str],
+    hardware: Callable[[str, bool], str | None],
     thresholds: Mapping[str, Collection[str]],
 ) -> None:
-    """Refuse names that no adapter and no rule bears.
+    """Refuse names that no adapter, no device and no rule bears.
 
     Args:
         config: as loaded.
         engines: names of the engine adapters.
         device_sources: names of the device adapters; a mapping file needs none.
+        hardware: what is wrong with the name of a device, and None when nothing is, by the name and whether figures
+            stand beside it.
         thresholds: rule -> names of its thresholds.
 
     Raises:
@@ -36,6 +40,7 @@ def check_names(
     """
     problems = [
         *_unknown_targets(config, engines, device_sources),
+        *_unknown_hardware(config, hardware),
         *_unknown_thresholds(config, thresholds),
     ]
     if problems:
@@ -56,6 +61,20 @@ def _unknown_targets(config: Config, engines: Collection[str], device_sources: C
                 where = ("deployments", i, "devices", j, "source")
                 near = suggestion(device.source, device_sources)
                 yield Problem(where, f"{shown(device.source)} is no known source{near}")
+
+
+def _unknown_hardware(config: Config, problem: Callable[[str, bool], str | None]) -> Iterator[Problem]:
+    """An instance that inherits its devices repeats no problem of the deployment's."""
+    for i, deployment in enumerate(config.deployments):
+        given: list[tuple[Location, HardwareConfig | None]] = [(("deployments", i, "hardware"), deployment.hardware)]
+        for j, instance in enumerate(deployment.instances):
+            if instance.hardware != deployment.hardware:
+                given.append((("deployments", i, "instances", j, "hardware"), instance.hardware))
+        for where, hardware in given:
+            if hardware is None or hardware.name is None:
+                continue
+            if (what := problem(hardware.name, bool(hardware.figures))) is not None:
+                yield Problem(where, f"{shown(hardware.name)} {what}")
 
 
 def _unknown_thresholds(config: Config, known: Mapping[str, Collection[str]]) -> Iterator[Problem]:

@@ -19,13 +19,14 @@ from pdscope.config.fields import (
     NumberOrZero,
     Seconds,
     Share,
+    Switch,
     Text,
     WeightBytes,
     choice,
 )
 from pdscope.config.places import FilePath
 from pdscope.errors import ConfigError
-from pdscope.hardware import find_hardware
+from pdscope.hardware import find_hardware, hardware_defaults
 from pdscope.model.hardware import Hardware
 from pdscope.model.topology import (
     Attention,
@@ -151,6 +152,9 @@ class InterconnectConfig(Model):
     )
     peers: Count | None = Field(default=None, description="devices that one device of a mesh is linked to")
     efficiency: Share = Field(default=0.8, description="share of the bandwidth that can really be reached")
+    measured: Switch = Field(
+        default=False, description="bandwidth was measured on this link, as pdscope probe-link does, not printed"
+    )
     transfer_engine: Text | None = Field(
         default=None, description="such as mooncake or nixl; for the record of a split"
     )
@@ -204,10 +208,26 @@ class HardwareConfig(Model):
         if not given:
             yield "", "names neither a device nor a figure of one"
 
+    @property
+    def figures(self) -> Mapping[str, Any]:
+        """What is written beside the name: field of `Hardware` -> figure."""
+        return {key: value for key, value in dict(self).items() if value is not None and key != "name"}
+
     def to_model(self) -> Hardware:
-        """The written figures over those that the table has under the name."""
-        known = find_hardware(self.name) if self.name else None
-        written = {key: value for key, value in dict(self).items() if value is not None and key != "name"}
-        if known is None:
-            return Hardware(name=self.name or "", **written)
-        return replace(known, source=f"configuration over {known.source}" if written else known.source, **written)
+        """The written figures over those that the table has under the name, else over the table's default shares."""
+        written = self.figures
+        known = (find_hardware(self.name) if self.name else None) or _unknown_hardware(self.name)
+        if not written:
+            return known
+        return replace(
+            known,
+            source=f"configuration over {known.source}" if known.topology else known.source,
+            defaulted=tuple(field for field in known.defaulted if field not in written),
+            **written,
+        )
+
+
+def _unknown_hardware(name: str | None) -> Hardware:
+    """A device that is not in the table: nothing is known of it but what every device is taken to reach."""
+    defaults: Mapping[str, Any] = hardware_defaults()
+    return Hardware(name=name or "", defaulted=tuple(defaults), **defaults)

@@ -19,6 +19,8 @@ THRESHOLDS = (
     Threshold("usage", 0.97, Unit.RATIO, "usage at which a KV pool of unknown size counts as full"),
     Threshold("sm", 0.8, Unit.RATIO, "SM activity; 0.8 is necessary for effective use (DCGM documentation)"),
     Threshold("tensor", 0.5, Unit.RATIO, "tensor activity of well-running matrix multiplications"),
+    Threshold("flop", 0.6, Unit.RATIO, "estimated share of the FLOP that matrix multiplications reach on the device"),
+    Threshold("flop_idle", 0.2, Unit.RATIO, "estimated share under which nothing computes at its limit"),
 )
 
 
@@ -55,16 +57,35 @@ def computes_at_limit(board: Bench) -> Truth:
     A scheduler that always has a batch is busy at any efficiency, so a high busy fraction says nothing. SM activity
     below 0.5 is ineffective use by DCGM's own documentation; tensor pipes stop near 0.93, and a matrix multiplication
     that runs well keeps them above 0.5. "Some kernel runs" (quality `estimated`) is no computation and decides nothing.
+    Without telemetry the FLOP of the prompts decide where they are much or little of what the device reaches; between
+    the two lies all that a roofline does not know.
     """
+    if board.signal(SignalId.TENSOR_UTILIZATION) is None and not _sm_measured(board):
+        return _by_flop(board)
     tensor = board.weigh(SignalId.TENSOR_UTILIZATION, Op.GE, "tensor")
     if not _sm_measured(board):
         return tensor
     return board.weigh(SignalId.COMPUTE_UTILIZATION, Op.GE, "sm") | tensor
 
 
+def _by_flop(board: Bench) -> Truth:
+    if board.signal(SignalId.PREFILL_FLOP_UTILIZATION) is None:
+        return board.weigh(SignalId.TENSOR_UTILIZATION, Op.GE, "tensor")  # notes what is missing
+    if board.weigh(SignalId.PREFILL_FLOP_UTILIZATION, Op.GE, "flop") is Truth.TRUE:
+        return Truth.TRUE
+    idle = board.weigh(SignalId.PREFILL_FLOP_UTILIZATION, Op.LT, "flop_idle")
+    if idle is Truth.TRUE:
+        return Truth.FALSE
+    board.missing.append(SignalId.COMPUTE_UTILIZATION)
+    return Truth.UNKNOWN
+
+
 def activity_signal(board: Bench) -> SignalId:
     """The signal on which `computes_at_limit` hangs."""
-    return SignalId.COMPUTE_UTILIZATION if _sm_measured(board) else SignalId.TENSOR_UTILIZATION
+    if _sm_measured(board):
+        return SignalId.COMPUTE_UTILIZATION
+    estimated = board.signal(SignalId.TENSOR_UTILIZATION) is None and board.signal(SignalId.PREFILL_FLOP_UTILIZATION)
+    return SignalId.PREFILL_FLOP_UTILIZATION if estimated else SignalId.TENSOR_UTILIZATION
 
 
 def queue_text(board: Bench) -> str:
@@ -77,6 +98,9 @@ def queue_text(board: Bench) -> str:
 
 def activity_text(board: Bench) -> str:
     """Device activity in words."""
+    if activity_signal(board) is SignalId.PREFILL_FLOP_UTILIZATION:
+        share = board.text(SignalId.PREFILL_FLOP_UTILIZATION)
+        return f"by the FLOP of its prompts it computes at {share} of what its devices reach, as estimated"
     return f"SM active {board.text(SignalId.COMPUTE_UTILIZATION)}, tensor {board.text(SignalId.TENSOR_UTILIZATION)}"
 
 

@@ -121,6 +121,162 @@ CATALOGUE: Mapping[str, _Entry] = {
         "Requests in flight on that instance are lost",
         "Failures concentrate on one pair; the log names the peer",
     ),
+    "drain_device": _Entry(
+        "Take the slow device out: move the instance to other devices, then test and replace it",
+        "An instance less until it is moved",
+        "One device lags behind its peers at the same work, or its driver reports faults",
+    ),
+    "cool_device": _Entry(
+        "Look at cooling, the power supply and power limits of the host",
+        "None for the service; a visit to the rack",
+        "The device is slowed down for heat or power",
+    ),
+    "separate_traffic": _Entry(
+        "Give KV ports of its own, or a traffic class with a guaranteed share",
+        "Ports, or switch configuration",
+        "Something else (storage, checkpoints, another deployment) uses the ports that KV goes through",
+    ),
+    "measure_handover": _Entry(
+        "Read the hand-over elsewhere: the per-stage latency of prefill, decode's queues, the port counters",
+        "None",
+        "The engine's own transfer time is that of a part of the bytes (SGLang with chunked prompts)",
+    ),
+    "free_profiler": _Entry(
+        "End the profiler session that holds the counters, or resume them (`dcgmi profile --resume`)",
+        "The session's results",
+        "Profiling fields stand at zero on a busy device",
+    ),
+    "check_transport": _Entry(
+        "Find out which transport the transfer engine has chosen (its start-up log), and force RDMA or NVLink",
+        "A restart of one role",
+        "The host has a faster path than the one in use: port counters stay flat while KV moves",
+    ),
+    "check_topology": _Entry(
+        "Pair each device with its nearest NIC, and prefill with decode inside one rail or rack",
+        "Re-deployment",
+        "Transfers of some pairs are slow and of others not",
+    ),
+    "larger_pages": _Entry(
+        "Use larger KV pages or blocks: fewer descriptors for the same bytes",
+        "A coarser prefix cache, and memory lost in the last page of each request",
+        "Pages are small (1 to 16 tokens), and both roles take the same size",
+    ),
+    "equal_parallelism": _Entry(
+        "Give prefill and decode the same tensor parallelism",
+        "Devices, or latency of one role",
+        "The cache has heads (GQA) and the two differ, so each head is sent in slices",
+    ),
+    "staging_buffer": _Entry(
+        "Gather the pieces in a staging buffer on both sides and send that",
+        "Device memory for the buffer, and a copy",
+        "Parallelism or layout differ between the roles and cannot be made equal",
+    ),
+    "restart_decode": _Entry(
+        "Restart decode instances one after the other: the pool is contiguous again",
+        "Requests in flight; the pool scatters again with time",
+        "Speed falls with uptime at a page size of one token",
+    ),
+    "warm_up_connections": _Entry(
+        "Connect all pairs before traffic comes, and keep the connections",
+        "A slower start",
+        "Set-up is slow for the first requests of each pair only",
+    ),
+    "faster_bootstrap": _Entry(
+        "Look at the bootstrap server and the control path: its CPU, its network, name resolution",
+        "None",
+        "Handshakes are slow for every request while bytes move fast",
+    ),
+    "more_transfer_threads": _Entry(
+        "Give the transfer engine more threads or queues, one for each decode peer",
+        "CPU on prefill, which starves where it is bound by its CPU; with a single decode peer more queues leave each "
+        "fewer threads",
+        "Prefill serves several decode peers, and its CPU has time",
+    ),
+    "shorter_lease": _Entry(
+        "Shorten the lease on finished prompts",
+        "A decode that is slower than the lease reads blocks that are gone: requests fail, or answer wrongly",
+        "Clients give up before decode fetches, and decode itself is quick",
+    ),
+    "abort_prefill": _Entry(
+        "Let the router cancel the prefill leg of a request whose client has gone",
+        "None",
+        "Aborted requests leave finished prompts behind",
+    ),
+    "free_prefill_memory": _Entry(
+        "Give the KV pool of prefill more memory",
+        "Less head-room against out-of-memory; it fills as well, only later",
+        "Finished prompts wait for short times, and many at once",
+    ),
+    "router_policy": _Entry(
+        "Route by work in flight (least loaded, power of two) instead of round robin or cache affinity alone",
+        "Fewer prefix hits",
+        "The instances of the role are alike",
+    ),
+    "less_affinity": _Entry(
+        "Weigh prefix affinity less, or bound the load up to which it counts",
+        "Prefix hits: prompts that come back are computed again",
+        "The hot instances hold popular prefixes",
+    ),
+    "reset_router_state": _Entry(
+        "Check the router's view of the idle instances (health, circuit breaker, scores), and register them again",
+        "None",
+        "Idle instances get nothing at all",
+    ),
+    "look_at_router": _Entry(
+        "Profile the router or proxy: its CPU, its connections, whether it waits for both legs before it streams",
+        "None",
+        "The engines' own TTFT is well within the objective",
+    ),
+    "scale_frontend": _Entry(
+        "Run more frontend processes (API servers, tokenizer and detokenizer workers)",
+        "CPU cores and memory",
+        "A process in front of the engine uses a whole core",
+    ),
+    "fewer_stream_events": _Entry(
+        "Send several tokens in one stream event",
+        "Text comes in larger pieces",
+        "The detokenizer or the HTTP layer is at its limit, and users do not read single tokens",
+    ),
+    "capture_larger_graphs": _Entry(
+        "Capture CUDA graphs up to the batch that runs",
+        "Device memory and start-up time for each captured size",
+        "The running batch is larger than the largest captured one",
+    ),
+    "limit_running_to_graphs": _Entry(
+        "Lower the running-request limit of decode to the largest captured batch",
+        "Requests wait before admission instead: TTFT",
+        "Memory for larger graphs is not there",
+    ),
+    "overlap_scheduler": _Entry(
+        "Turn the overlap scheduler on: the CPU prepares a step while the devices run the one before",
+        "Some features exclude it",
+        "It is off, and the devices idle between steps",
+    ),
+    "free_cpu": _Entry(
+        "Give the engine cores of its own: pin it, move other work away, raise the CPU limit of its container",
+        "CPU cores",
+        "The scheduler's process uses a whole core, or is throttled",
+    ),
+    "capture_graphs": _Entry(
+        "Run decode in CUDA graphs",
+        "Device memory and start-up time",
+        "They are off, so that each kernel is launched by the CPU",
+    ),
+    "larger_batch": _Entry(
+        "Serve more requests on fewer decode instances: the host's part of a step is shared by all of them",
+        "Head-room for bursts",
+        "Few requests run on each instance",
+    ),
+    "unify": _Entry(
+        "Serve this traffic from unified engines, and keep the split for long prompts",
+        "Prefill and decode disturb each other again: ITL jitter under load",
+        "Prompts are short or requests are few",
+    ),
+    "check_roles": _Entry(
+        "Check that the router sends both legs and that the engines' connectors are configured",
+        "None",
+        "Prefill serves nothing while decode computes prompts itself",
+    ),
     "check_shapes": _Entry(
         "Make both sides agree on parallelism, page size and KV type",
         "A restart of one role",

@@ -20,6 +20,7 @@ class Hardware:
         peers: devices that one device of a mesh is linked to.
         achievable_hbm_fraction: share of `hbm_bandwidth_bytes_per_second` that programs reach; likewise for bf16 (of a
             matrix multiplication) and for the link.
+        defaulted: names of the fields that nobody gave for this device and that have the default of the table.
     """
 
     name: str = ""
@@ -36,3 +37,4 @@ class Hardware:
     achievable_hbm_fraction: float | None = None
     achievable_bf16_fraction: float | None = None
     achievable_link_fraction: float | None = None
+    defaulted: tuple[str, ...] = ()

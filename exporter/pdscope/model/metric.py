@@ -96,6 +96,11 @@ class Metric(Enum):
     PREFILL_CACHED_TOKENS = _counter(Unit.TOKENS, "Prompt tokens taken from a prefix cache of the same instance")
     KV_RECEIVED_TOKENS = _counter(Unit.TOKENS, "Prompt tokens whose KV came from another instance")
     # time
+    TOKENIZER_CPU = _counter(Unit.SECONDS, "CPU time of the process that turns text into tokens", Across.MEAN)
+    DETOKENIZER_CPU = _counter(Unit.SECONDS, "CPU time of the process that turns tokens into text", Across.MEAN)
+    DECODE_BUSY = _counter(Unit.SECONDS, "Time in which the devices ran decode steps", Across.MEAN)
+    GRAPH_STEPS = _counter(Unit.COUNT, "Decode steps replayed from a CUDA graph", Across.MEAN)
+    EAGER_STEPS = _counter(Unit.COUNT, "Decode steps outside CUDA graphs", Across.MEAN)
     PREFILL_BUSY = _counter(Unit.SECONDS, "Time in which a prefill batch ran", Across.MEAN)
     IDLE = _counter(Unit.SECONDS, "Time in which the scheduler held no request at all", Across.MEAN)
     STEPS = _counter(Unit.COUNT, "Engine steps", Across.MEAN)
@@ -131,8 +136,11 @@ class Metric(Enum):
     DECODE_STEP_TIME = _counter(Unit.SECONDS, "Time of the decode steps of one rank", Across.MEAN)
     WEIGHT_BYTES_PER_RANK = _gauge(Unit.BYTES, "Device memory that the weights of one rank take", Across.MEAN)
     ESTIMATED_FLOP = _counter(Unit.FLOP, "FLOP of one device as the engine's own model of itself has it", Across.MEAN)
-    ESTIMATED_HBM_BYTES = _counter(
-        Unit.BYTES, "Bytes that one device reads and writes, as the engine's own model of itself has it", Across.MEAN
+    ESTIMATED_HBM_READ = _counter(
+        Unit.BYTES, "Bytes that one device reads, as the engine's own model of itself has it", Across.MEAN
+    )
+    ESTIMATED_HBM_WRITTEN = _counter(
+        Unit.BYTES, "Bytes that one device writes, as the engine's own model of itself has it", Across.MEAN
     )
     # utilisation of devices. A ratio of 1 is all that the device has by its data sheet.
     SM_ACTIVE = _gauge(

@@ -136,7 +136,10 @@ class LinkTopology(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Interconnect:
-    """The KV link as configured: `bandwidth_bytes_per_second` is the printed figure; analysis makes it usable."""
+    """The KV link as configured: `bandwidth_bytes_per_second` is the printed figure; analysis makes it usable.
+
+    `measured`: the figure was measured on this very link instead.
+    """
 
     bandwidth_bytes_per_second: float
     direction: LinkDirection = LinkDirection.UNIDIRECTIONAL
@@ -146,6 +149,7 @@ class Interconnect:
     efficiency: float = 0.8
     transfer_engine: str | None = None
     ib_device: str | None = None
+    measured: bool = False
 
 
 @dataclass(frozen=True, slots=True)

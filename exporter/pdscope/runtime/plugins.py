@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pdscope.config import Config, check_names
 from pdscope.diagnosis.base import Rule
 from pdscope.diagnosis.engine import discover as discover_rules
+from pdscope.hardware import name_problem
 from pdscope.model.topology import EngineProfile
 from pdscope.sources import devices as devices_package
 from pdscope.sources import engines as engines_package
@@ -14,8 +15,8 @@ from pdscope.sources.adapter import Adapter, discover
 
 ENGINES = ("sglang", "vllm", "dynamo", "llm_d", "smg", "sglang_router", "vllm_router")
 """Names that a configuration may use. One without an adapter in this version is read by whoever recognises its page."""
-DEVICE_SOURCES = ("dcgm", "nvml", "npu", "amd", "intel", "node", "nixl", "pdscope")
-"""Likewise for device sources; what has no adapter yet is reported as unreadable and judged as absent."""
+DEVICE_SOURCES = tuple(adapter.name for adapter in discover(devices_package))
+"""Likewise for device sources: one adapter is one source."""
 ENGINE_ALIASES = {"sglang_router": "smg"}
 
 
@@ -42,7 +43,7 @@ def load_plugins() -> Plugins:
 
 
 def check(config: Config, plugins: Plugins) -> None:
-    """Names that only the plugins know: engines, device sources, thresholds.
+    """Names that the configuration does not know by itself: engines, device sources, devices, thresholds.
 
     Raises:
         ConfigError: with the path of each wrong name.
@@ -51,5 +52,6 @@ def check(config: Config, plugins: Plugins) -> None:
         config,
         engines=ENGINES,
         device_sources=DEVICE_SOURCES,
+        hardware=name_problem,
         thresholds={rule.id: [t.name for t in rule.thresholds] for rule in plugins.rules},
     )

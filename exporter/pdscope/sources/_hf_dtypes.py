@@ -17,7 +17,7 @@ _KV_BYTES: Final[Mapping[str, float]] = {
 }
 _SCALE_BLOCKS: Final[Mapping[str, int]] = {"mxfp8": 32, "nvfp4": 16, "fp4_mx_block16": 16}
 _WEIGHT_KEYS = ("dtype", "torch_dtype")
-_QUANTISATION_KEYS = ("quantization_config", "compression_config")
+QUANTISATION_KEYS: Final = ("quantization_config", "compression_config")
 _QUANTISED_KV_KEYS = ("kv_cache_scheme", "kv_cache_quant_algo")
 
 
@@ -80,7 +80,7 @@ def kv_type(given: str | None, dtype: str | None, places: tuple[Fields, ...]) ->
 
 def _refuse_quantised_kv(place: Fields) -> None:
     """Refuse weights that ask for a quantised KV: whether an engine heeds that differs by engine and version."""
-    for key in _QUANTISATION_KEYS:
+    for key in QUANTISATION_KEYS:
         part = place.part(key)
         for kv_key in _QUANTISED_KV_KEYS if part is not None else ():
             if part is not None and part.get(kv_key):

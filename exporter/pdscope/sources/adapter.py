@@ -29,6 +29,8 @@ class Series:
         scale: factor to the metric's base unit.
         lazy: the engine prints the series only after its first event, so absence on its page means zero so far.
         valid: values outside are not measurements (sentinels of a driver) and count as missing.
+        bits: for a series that is a bit mask: 1 where any of these bits is set, else 0.
+        plus: names of series that are added, where all of them are on the page for the same devices.
     """
 
     name: str
@@ -36,6 +38,8 @@ class Series:
     scale: float = 1.0
     lazy: bool = False
     valid: tuple[float, float] | None = None
+    bits: int = 0
+    plus: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +85,7 @@ class Adapter:
             ranks combine by the metric's own rule.
         devices: its ranks are devices or ports, which keep columns of their own even where there is but one, so that
             the same device on two pages can be told.
-        aliases: label -> other spellings of it, for `select` and `owners`.
+        aliases: label -> other spellings of it, for `select`, `owners` and `facts`.
         owners: labels that say whose a device is, for a target that serves an instance without a `select`.
         refresh_seconds: how rarely the program measures anew, where that is rarer than it may be asked.
         enable: metric -> the flag, variable or line of a file that makes the program print it.
@@ -126,7 +130,7 @@ class Adapter:
         names: set[str] = set(self.labelled)
         for metric, alternatives in self.series.items():
             for series in alternatives:
-                names.update(_sample_names(series.name, metric.spec.kind))
+                names.update(_sample_names(series.name, metric.spec.kind), series.plus)
         for infos in self.infos.values():
             names.update(info.name for info in infos)
         return frozenset(spelling for name in names for spelling in spellings(name))

@@ -20,6 +20,7 @@ from typing import Any, Final
 from pdscope.errors import ConfigError
 from pdscope.model.topology import Attention, ComputeShape, KvShape
 from pdscope.sources._hf_architecture import DERIVED, Architecture
+from pdscope.sources._hf_compute import compute_shape
 from pdscope.sources._hf_dtypes import kv_type, weight_dtype
 from pdscope.sources._hf_fields import Fields, load_document, shown
 from pdscope.sources._hf_layers import (
@@ -129,7 +130,8 @@ class HfModel:
         layers: of the language model, all kinds together.
         dtype: of the weights, such as `bfloat16`; empty when the file does not say and `kv_dtype` made up for it.
         hidden_size: of the language model; None when the file leaves it out.
-        compute: parameters and FLOP, where the architecture is one whose weights are known.
+        compute: parameters and FLOP; None where the weights of the architecture are not known, or the file lacks a
+            key that only they need.
     """
 
     kv: KvShape
@@ -179,11 +181,11 @@ def _read(document: Any, kv_dtype: str | None) -> HfModel:
     classes = whole.words("architectures")
     if not classes:
         raise whole.refusal("architectures", "is required")
-    text = whole.part("text_config")
+    text, text_type = whole.part("text_config"), model_type
     if text is not None:
         if not architecture.wraps:
             raise whole.refusal("text_config", f"is not known of model_type {model_type}")
-        architecture = _known(text)[1]
+        text_type, architecture = _known(text)
     if architecture.attention is None:
         raise whole.refusal("text_config", "is required, with the language model in it")
     fields, places = (whole, (whole,)) if text is None else (text, (text, whole))
@@ -196,6 +198,7 @@ def _read(document: Any, kv_dtype: str | None) -> HfModel:
         layers=kv.layers,
         dtype=dtype or "",
         hidden_size=fields.count("hidden_size"),
+        compute=compute_shape(text_type, fields, places, kv, dtype),
     )
 
 

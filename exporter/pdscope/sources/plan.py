@@ -19,6 +19,7 @@ from pdscope.sources.selection import EVERYTHING, Selection
 
 _MISSING = -1  # index of the NaN that stands behind the values
 _FINITE = (-sys.float_info.max, sys.float_info.max)  # an infinity is no measurement
+_MASKS = (0.0, 2.0**53)  # bit masks that a float holds exactly; the blanks of drivers lie above
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,7 @@ class Plan:
         gather: (g,) indices into the values followed by the constants and one NaN.
         starts: (width,) where the group of each slot begins in `gather`.
         scales, low, high: (g,) factor and valid range of each gathered value.
+        masked: (m,) positions in `gather` of bit masks; `bits`: (m,) which of their bits count.
         maxima: slots that take the maximum of their group instead of the sum.
         divisors: (width,) 1, or the number of ranks where they are averaged.
     """
@@ -42,6 +44,8 @@ class Plan:
     scales: NDArray[np.float64]
     low: NDArray[np.float64]
     high: NDArray[np.float64]
+    masked: NDArray[np.intp]
+    bits: NDArray[np.int64]
     maxima: NDArray[np.intp]
     divisors: NDArray[np.float64]
 
@@ -51,7 +55,13 @@ class Plan:
             return np.empty(0)
         everything = np.concatenate((values, self.constants, (np.nan,)))
         picked = everything[self.gather]
-        picked = np.where((picked >= self.low) & (picked <= self.high), picked, np.nan) * self.scales
+        picked = np.where((picked >= self.low) & (picked <= self.high), picked, np.nan)
+        if len(self.masked):
+            masks = picked[self.masked]
+            missing = np.isnan(masks)
+            masks[missing] = 0.0
+            picked[self.masked] = np.where(missing, np.nan, (masks.astype(np.int64) & self.bits) != 0)
+        picked *= self.scales
         out: Row = np.add.reduceat(picked, self.starts) / self.divisors
         if len(self.maxima):
             out[self.maxima] = np.maximum.reduceat(picked, self.starts)[self.maxima]
@@ -67,6 +77,7 @@ class _Cell:
     valid: tuple[float, float] | None
     across: Across = Across.SUM
     ranks: int = 1
+    bits: int = 0
 
 
 class _Compiler:
@@ -103,9 +114,15 @@ class _Compiler:
 
     def _scalar(self, adapter: Adapter, metric: Metric, series: Series) -> bool:
         ranks = self._by_rank(adapter, metric, series, series.name)
+        for name in series.plus:
+            more = self._by_rank(adapter, metric, series, name)
+            if not more.keys() >= ranks.keys():
+                return False
+            ranks = {rank: [*indices, *more[rank]] for rank, indices in ranks.items()}
         if not ranks:
             return False
-        cells = {rank: _Cell(tuple(i), series.scale, series.valid) for rank, i in ranks.items()}
+        valid = _MASKS if series.bits else series.valid
+        cells = {rank: _Cell(tuple(i), series.scale, valid, bits=series.bits) for rank, i in ranks.items()}
         self.scalars.update(_with_total(metric, cells, apart=adapter.devices))
         return True
 
@@ -178,9 +195,12 @@ class _Compiler:
     def _facts(self, adapter: Adapter) -> None:
         for fact, label in adapter.facts.items():
             own = [self._ids[index] for index in self._indices if _belongs(adapter, self._ids[index])]
-            values = {v for s in own for k, v in s.labels if k == label and v}
-            if len(values) == 1:
-                self.facts.setdefault(fact, values.pop())
+            for name in (label, *adapter.aliases.get(label, ())):
+                values = {v for s in own for k, v in s.labels if k == name and v}
+                if len(values) == 1:
+                    self.facts.setdefault(fact, values.pop())
+                if values:
+                    break
 
     def plan(self, adapters: Sequence[Adapter]) -> Plan:
         cells = list(self.scalars.values())
@@ -204,6 +224,8 @@ class _Compiler:
             scales=np.array([c.scale for c in spread], dtype=np.float64),
             low=np.array([(c.valid or _FINITE)[0] for c in spread], dtype=np.float64),
             high=np.array([(c.valid or _FINITE)[1] for c in spread], dtype=np.float64),
+            masked=np.array([i for i, c in enumerate(spread) if c.bits], dtype=np.intp),
+            bits=np.array([c.bits for c in spread if c.bits], dtype=np.int64),
             maxima=np.array([i for i, c in enumerate(cells) if c.across is Across.MAX], dtype=np.intp),
             divisors=np.array([float(c.ranks) if c.across is Across.MEAN else 1.0 for c in cells]),
         )
@@ -248,7 +270,8 @@ def _joined(cells: Sequence[_Cell], across: Across) -> _Cell:
     indices = tuple(i for cell in cells for i in cell.indices)
     if len(cells) == 1:
         across = Across.SUM  # parts within a rank add up whatever joins the ranks
-    return _Cell(indices, cells[0].scale, cells[0].valid, across, len(cells))
+    first = cells[0]
+    return _Cell(indices, first.scale, first.valid, across, len(cells), first.bits)
 
 
 def _meant(adapter: Adapter, metric: Metric, series: Series, labels: Mapping[str, str]) -> bool:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from pdscope.diagnosis.rules.decode_hbm_bandwidth import RULE
 from pdscope.model.finding import Confidence, Phase, Truth, Verdict
+from pdscope.model.hardware import Hardware
 from pdscope.model.signal import Quality, SignalId
 from pdscope.model.topology import Role, Slo
 from support.signals import (
@@ -79,11 +82,45 @@ def test_without_an_objective_nothing_is_too_slow() -> None:
     assert {f.truth for f in findings(RULE, PINNED, free)} == {Truth.UNKNOWN}
 
 
-def test_estimated_activity_is_worth_medium() -> None:
-    """The finding is as good as the activity."""
-    assert finding(RULE, PINNED).decisive is Quality.MEASURED
-    guessed = changed(PINNED, on("d0", {SignalId.HBM_UTILIZATION: estimated(0.78)}))
-    assert finding(RULE, guessed).decisive is Quality.ESTIMATED
+ROOFLINE: dict[SignalId, Any] = {
+    SignalId.HBM_UTILIZATION: estimated(0.6),
+    SignalId.STEP_EXPLAINED: estimated(0.9),
+    SignalId.STEP_PREDICTED: estimated(0.072),
+    SignalId.STEP_BYTES: estimated(190e9),
+}
+
+
+def test_the_roofline_stands_in_for_telemetry() -> None:
+    """Most of ITL explained by what a step has to read: confidence medium, and said to be estimated."""
+    guessed = changed(PINNED, on("d0", ROOFLINE))
+    found = finding(RULE, guessed)
+    assert (found.truth, found.decisive) == (Truth.TRUE, Quality.ESTIMATED)
+    for words in ("190 GB", "72 ms", "90 %", "no device telemetry"):
+        assert words in found.headline
+    assert verdict_of(guessed).diagnosis.confidence is Confidence.MEDIUM
+
+
+@pytest.mark.parametrize("share", [0.69, 1.31, None])
+def test_the_roofline_never_denies(share: float | None) -> None:
+    """Too little may be what the engine does not export, too much an input that is wrong: telemetry would tell."""
+    told = {**ROOFLINE, SignalId.STEP_EXPLAINED: None if share is None else estimated(share)}
+    found = finding(RULE, changed(PINNED, on("d0", told)))
+    assert (found.truth, found.missing) == (Truth.UNKNOWN, (SignalId.HBM_UTILIZATION,))
+
+
+def test_measured_use_outranks_the_roofline() -> None:
+    """A calm memory is calm whatever the arithmetic says."""
+    told = {**ROOFLINE, SignalId.HBM_UTILIZATION: 0.3}
+    assert finding(RULE, changed(PINNED, on("d0", told))).truth is Truth.FALSE
+
+
+def test_achievable_share_of_the_hardware() -> None:
+    """The table knows that an H200 reaches 0.875; a configured share wins."""
+    h200 = Hardware(name="H200 SXM", achievable_hbm_fraction=0.875)
+    of = deployment(instance("p0", Role.PREFILL), instance("d0", Role.DECODE, hardware=h200))
+    at = changed(PINNED, on("d0", {SignalId.HBM_UTILIZATION: 0.7}))
+    assert finding(RULE, at, of).truth is Truth.FALSE
+    assert finding(RULE, at, of, thresholds={"achievable": 0.8}).truth is Truth.TRUE
 
 
 def test_verdict_phase_and_confidence() -> None:

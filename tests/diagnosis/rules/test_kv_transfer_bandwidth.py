@@ -162,3 +162,33 @@ def test_remedies_widen_the_link_or_send_less() -> None:
 def test_an_impossible_capacity_decides_nothing(changes: Changes, truth: Truth) -> None:
     """Bytes that really cross a link show what it carries at least; a wrong figure must not name the bottleneck."""
     assert finding(RULE, changed(FULL, changes)).truth is truth
+
+
+CONGESTED: Figures = {SignalId.NIC_CONGESTION: 5000.0, SignalId.LINK_FOREIGN: derived(0.0)}
+
+
+def test_notices_of_congestion_stand_in_for_the_rate() -> None:
+    """The ports that KV goes through say that they are full, and transfers are late."""
+    told = changed(FULL, ROOM, CONGESTED)
+    found = finding(RULE, told)
+    assert found.truth is Truth.TRUE
+    assert "congestion 5000/s" in found.headline
+    assert finding(RULE, told, thresholds={"congestion": 6000}).truth is Truth.FALSE
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{SignalId.LINK_FOREIGN: None}, {SignalId.TRANSFER_TTFT_SHARE: 0.1}],
+    ids=["of ports that KV does not take", "transfers are not late"],
+)
+def test_notices_that_say_nothing_of_kv(changes: Changes) -> None:
+    """Congestion of something else, or one that hurts nobody."""
+    assert finding(RULE, changed(FULL, ROOM, CONGESTED, changes)).truth is Truth.FALSE
+
+
+def test_a_measured_link_is_worth_more_than_a_data_sheet() -> None:
+    """Then the answer is as good as demand and times."""
+    measured = changed(FULL, {SignalId.LINK_CAPACITY: 40e9, SignalId.LINK_UTILIZATION: 1.5})
+    assert finding(RULE, measured).decisive is Quality.MEASURED
+    assumed = changed(measured, {SignalId.LINK_CAPACITY: Figure(40e9, Quality.ASSUMED)})
+    assert finding(RULE, assumed).decisive is Quality.DERIVED

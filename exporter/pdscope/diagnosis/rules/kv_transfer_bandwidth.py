@@ -29,14 +29,33 @@ def evaluate(case: Case) -> Iterator[Finding]:
         filled = board.weigh(SignalId.KV_ACHIEVED, Op.GE, limit * capacity)
     late = board.weigh(SignalId.TRANSFER_TTFT_SHARE, Op.GE, "ttft_share")
     many = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "in_flight")
+    full = demanded | filled
+    # the notices are of the ports' whole traffic, so they count only where KV goes through these ports
+    congested = Truth.FALSE
+    if board.signal(SignalId.LINK_FOREIGN) is not None and board.signal(SignalId.NIC_CONGESTION) is not None:
+        congested = board.weigh(SignalId.NIC_CONGESTION, Op.GE, "congestion") & late
     load = SignalId.LINK_UTILIZATION if demanded is Truth.TRUE else SignalId.KV_ACHIEVED
+    if full is not Truth.TRUE and congested is Truth.TRUE:
+        load = SignalId.NIC_CONGESTION
     yield board.finding(
-        (demanded | filled) & (late | many) & _believable(board, capacity),
-        headline=f"{_load(board, demanded)}; a transfer takes {board.text(SignalId.TRANSFER_TIME)}",
+        ((full & (late | many)) | congested) & _believable(board, capacity),
+        headline=f"{_load(board, demanded)}{_notices(board, congested)}; "
+        f"a transfer takes {board.text(SignalId.TRANSFER_TIME)}",
         strength=past(board.value(SignalId.LINK_UTILIZATION), limit),
-        at_best=Quality.DERIVED,  # the capacity is configured
+        at_best=_worth(board),
         decisive=(load, SignalId.TRANSFER_TTFT_SHARE if late is Truth.TRUE else SignalId.TRANSFER_IN_FLIGHT),
     )
+
+
+def _notices(board: Bench, congested: Truth) -> str:
+    return f"; ports tell of congestion {board.text(SignalId.NIC_CONGESTION)}" if congested is Truth.TRUE else ""
+
+
+def _worth(board: Bench) -> Quality:
+    """A capacity from a data sheet makes the answer no better than derived, whatever is compared with it."""
+    capacity = board.signal(SignalId.LINK_CAPACITY)
+    measured = capacity is not None and capacity.quality is Quality.MEASURED
+    return Quality.MEASURED if measured else Quality.DERIVED
 
 
 def _believable(board: Bench, capacity: float | None) -> Truth:
@@ -75,6 +94,9 @@ RULE = Rule(
         Threshold("utilization", 0.9, Unit.RATIO, "demand by usable capacity; 0.9 x efficiency 0.8 is 0.72 of nominal"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("excess", 1.25, Unit.RATIO, "of the capacity; bytes of short windows reached 1.08 of a proven line"),
+        Threshold(
+            "congestion", 100, Unit.PER_SECOND, "notices of congestion from which a port is full and not brushed"
+        ),
         Threshold("in_flight", 4, Unit.REQUESTS, "transfers at a time; healthy pairs had below 1"),
     ),
     remedies=(

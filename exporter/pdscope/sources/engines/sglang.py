@@ -111,6 +111,7 @@ METRICS = Adapter(
         Metric.KV_POOL_TOKENS: (Series("sglang:max_total_num_tokens"),),
         Metric.KV_POOL_TOKENS_PER_RANK: (Series("sglang:max_total_num_tokens"),),
         Metric.KV_POOL_BYTES: (Series("sglang:kv_cache_memory_usage_gb", scale=_GIB),),
+        Metric.WEIGHT_BYTES_PER_RANK: (Series("sglang:weight_memory_usage_gb", scale=_GIB),),
         Metric.KV_POOL_PAGES: (Series("sglang:num_pages"),),
         Metric.PAGE_TOKENS: (Series("sglang:page_size"),),
         Metric.CONTEXT_TOKENS: (Series("sglang:decode_sum_seq_lens"),),
@@ -128,6 +129,14 @@ METRICS = Adapter(
             Series("sglang:forward_execution_seconds_total", {"category": "extend"}),
             Series("sglang:gpu_execution_seconds_total", {"category": "extend"}),  # 0.5.7 to 0.5.10
         ),
+        Metric.DECODE_BUSY: (
+            Series("sglang:forward_execution_seconds_total", {"category": "decode"}),
+            Series("sglang:gpu_execution_seconds_total", {"category": "decode"}),  # 0.5.7 to 0.5.10
+        ),
+        Metric.GRAPH_STEPS: (Series("sglang:cuda_graph_passes_total", {"mode": "decode_cuda_graph"}, lazy=True),),
+        Metric.EAGER_STEPS: (Series("sglang:cuda_graph_passes_total", {"mode": "decode_none"}, lazy=True),),
+        Metric.TOKENIZER_CPU: (Series("sglang:process_cpu_seconds_total", {"component": "tokenizer"}),),
+        Metric.DETOKENIZER_CPU: (Series("sglang:process_cpu_seconds_total", {"component": "detokenizer"}),),
         Metric.IDLE: (Series("sglang:scheduler_idle_seconds_total"),),
         Metric.STEPS: (Series("sglang:cuda_graph_passes_total", lazy=True),),  # of all modes: with a graph and without
         Metric.PREEMPTIONS: (Series("sglang:num_retracted_requests_total", lazy=True),),
@@ -177,6 +186,10 @@ def flatten_loads(body: bytes) -> bytes:
     return ("\n".join(lines) + "\n").encode()
 
 
+_MOMENTS = ("decode_steps", "decode_step_requests", "decode_step_us")
+"""The first of `decode_moments`: contiguous decode steps under 2 s, their batch sizes and times added up."""
+
+
 def _lines(document: Any) -> Iterator[str]:
     loads = document["loads"] if isinstance(document, dict) and "loads" in document else None
     if not isinstance(loads, list):
@@ -192,6 +205,9 @@ def _lines(document: Any) -> Iterator[str]:
         )
         mode = groups[1][1].get("mode") or mode
         rank = int(load.get("dp_rank", 0))
+        for name, value in zip(_MOMENTS, load.get("decode_moments") or (), strict=False):
+            if isinstance(value, (int, float)) and not isinstance(value, bool):
+                yield f'sglang_loads:{name}{{dp_rank="{rank}"}} {value}'
         for prefix, values in groups:
             for name, value in values.items():
                 if isinstance(value, (int, float)) and not isinstance(value, bool) and _FIELD.fullmatch(name):
@@ -225,7 +241,11 @@ LOADS = Adapter(
         Metric.KV_POOL_TOKENS: (Series("sglang_loads:max_total_num_tokens"),),
         Metric.KV_POOL_TOKENS_PER_RANK: (Series("sglang_loads:max_total_num_tokens"),),
         Metric.KV_POOL_BYTES: (Series("sglang_loads:memory_kv_cache_gb", scale=_GIB),),
+        Metric.WEIGHT_BYTES_PER_RANK: (Series("sglang_loads:memory_weight_gb", scale=_GIB),),
         Metric.PREFILL_BUSY: (Series("sglang_loads:total_prefill_busy_us", scale=1e-6),),
+        Metric.DECODE_STEPS: (Series("sglang_loads:decode_steps"),),
+        Metric.DECODE_STEP_REQUESTS: (Series("sglang_loads:decode_step_requests"),),
+        Metric.DECODE_STEP_TIME: (Series("sglang_loads:decode_step_us", scale=1e-6),),
     },
 )
 

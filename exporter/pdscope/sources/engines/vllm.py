@@ -25,6 +25,8 @@ def _tokens(source: str) -> tuple[Series, ...]:
     return (Series("vllm:prompt_tokens_by_source_total", {"source": source}),)
 
 
+_POSITIVE = (1e-300, 1.7e308)
+
 PROFILE = EngineProfile(
     name="vllm",
     routing=Routing.SEQUENTIAL,
@@ -93,6 +95,10 @@ ADAPTERS = (
                 Series("vllm:external_prefix_cache_hits_total"),  # 0.11.2 until 0.16: the connector's hits
             ),
             Metric.STEPS: (Series("vllm:iteration_tokens_total_count"),),
+            # the series stand at 0 without --enable-mfu-metrics
+            Metric.ESTIMATED_FLOP: (Series("vllm:estimated_flops_per_gpu_total", valid=_POSITIVE),),
+            Metric.ESTIMATED_HBM_READ: (Series("vllm:estimated_read_bytes_per_gpu_total", valid=_POSITIVE),),
+            Metric.ESTIMATED_HBM_WRITTEN: (Series("vllm:estimated_write_bytes_per_gpu_total", valid=_POSITIVE),),
             Metric.PREEMPTIONS: (Series("vllm:num_preemptions_total"),),
             Metric.TRANSFER_FAILURES: (
                 Series("vllm:nixl_num_failed_transfers_total"),

@@ -1,0 +1,225 @@
+"""What is slow about a transfer: its path, its pieces, its set-up. Needs bytes, times and capacity on the board.
+
+The speed of one transfer says something of the path only where it is alone; where many run they share it. Posting and
+set-up are parts that no link explains.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pdscope.analysis import kv, link
+from pdscope.analysis.board import Board
+from pdscope.analysis.counters import increase
+from pdscope.analysis.histograms import Distribution, merge
+from pdscope.analysis.observed import Observed
+from pdscope.analysis.traffic import total_rate
+from pdscope.model.metric import Metric
+from pdscope.model.scrape import SeriesKey
+from pdscope.model.signal import Quality, SignalId, worst
+from pdscope.model.topology import Deployment, Role
+
+PATH_SHARE = 0.05
+"""Share of the link below which a transfer that is alone takes a wrong way (VERDICTS, kv_transfer_path)."""
+_HALF_SCRAPES = 3
+
+
+def put_handover(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
+    """Shares of the link, pieces, posting and set-up of a disaggregated deployment."""
+    _put_pair(board, deployment)
+    _put_trend(board, observed)
+    _put_pieces(board, deployment, observed)
+    _put_setup(board, observed)
+    _put_excess(board, deployment, observed)
+    _put_gain(board, observed)
+
+
+def pair_capacity(deployment: Deployment) -> float | None:
+    """Bytes a second that one prefill and one decode instance can have between them, after efficiency."""
+    interconnect = deployment.interconnect
+    if interconnect is None:
+        return None
+    pairs = [
+        link.capacity(interconnect, [sender], [receiver])
+        for sender in deployment.of_role(Role.PREFILL)
+        for receiver in deployment.of_role(Role.DECODE)
+    ]
+    known = [pair.bytes_per_second for pair in pairs if pair is not None]
+    return min(known) if known else None
+
+
+def _put_pair(board: Board, deployment: Deployment) -> None:
+    """One transfer against what its pair has, and how long it would take at a twentieth of that, in engine steps."""
+    capacity = pair_capacity(deployment)
+    size, seconds = board.value(SignalId.KV_BYTES_PER_REQUEST), board.value(SignalId.TRANSFER_TIME)
+    board.put(SignalId.PAIR_CAPACITY, capacity, Quality.ASSUMED, "configured interconnect, of one pair of instances")
+    achieved, whole = board.value(SignalId.KV_ACHIEVED), board.value(SignalId.LINK_CAPACITY)
+    if achieved is not None and whole:
+        quality = worst(board.quality(SignalId.KV_ACHIEVED), Quality.DERIVED)
+        board.put(SignalId.ACHIEVED_SHARE, achieved / whole, quality, "achieved rate by capacity")
+    if capacity is None or size is None:
+        return
+    quality = worst(board.quality(SignalId.KV_BYTES_PER_REQUEST), Quality.DERIVED)
+    if seconds:
+        board.put(
+            SignalId.TRANSFER_LINK_SHARE,
+            size / seconds / capacity,
+            worst(quality, board.quality(SignalId.TRANSFER_TIME)),
+            f"{size:,.0f} B in {seconds:.3g} s ({board.source(SignalId.TRANSFER_TIME)}), by what one pair can carry",
+        )
+    step = board.value(SignalId.ITL_P50)
+    if step:
+        board.put(
+            SignalId.TRANSFER_FLOOR_STEPS,
+            size / (PATH_SHARE * capacity) / step,
+            quality,
+            f"{size:,.0f} B at {PATH_SHARE:.0%} of what one pair can carry, by ITL p50",
+        )
+
+
+def _put_trend(board: Board, observed: Sequence[Observed]) -> None:
+    """Bytes a second in the newer half of the window by those in the older one."""
+    older, newer = 0.0, 0.0
+    for o in observed:
+        for window in o.windows:
+            histogram = window.histograms.get(SeriesKey(Metric.KV_TRANSFER_BYTES))
+            if histogram is None or len(window.times) < 2 * _HALF_SCRAPES:
+                continue
+            middle = len(window.times) // 2
+            parts = [
+                increase(window.times[part], histogram.sums[part], lazy=False)
+                for part in (slice(None, middle + 1), slice(middle, None))
+            ]
+            if parts[0] is not None and parts[1] is not None and parts[0].seconds > 0 and parts[1].seconds > 0:
+                older += parts[0].per_second
+                newer += parts[1].per_second
+            break
+    if older > 0:
+        board.put(
+            SignalId.ACHIEVED_TREND,
+            newer / older,
+            Quality.MEASURED,
+            "rate of transferred bytes, newer half of the window by the older",
+        )
+
+
+def _put_pieces(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
+    """Bytes of a descriptor, and the share of a transfer's time that posting them takes."""
+    pieces = _merged(observed, Metric.KV_DESCRIPTORS)
+    counters = [o for o in observed if o.distribution(Metric.KV_DESCRIPTORS) is not None]
+    moved = _merged(counters, Metric.KV_TRANSFER_BYTES)
+    if pieces is not None and moved is not None and pieces.total > 0:
+        board.put(SignalId.DESCRIPTOR_BYTES, moved.total / pieces.total, Quality.MEASURED, "bytes by descriptors")
+    else:
+        size = _page_bytes(deployment, observed)
+        board.put(SignalId.DESCRIPTOR_BYTES, size, Quality.ESTIMATED, "a page of one layer on one rank")
+    posted, spent = _merged(observed, Metric.KV_POST_TIME), _merged(counters, Metric.KV_TRANSFER_TIME)
+    if posted is not None and spent is not None and spent.total > 0:
+        board.put(
+            SignalId.POST_SHARE, posted.total / spent.total, Quality.MEASURED, "time to post by time of the transfers"
+        )
+
+
+def _page_bytes(deployment: Deployment, observed: Sequence[Observed]) -> float | None:
+    """The least piece in which an engine that does not count them can move the cache: a page of one layer and rank."""
+    shape = deployment.model.kv or deployment.model.file_kv
+    sizes = []
+    for o in observed:
+        if shape is None or o.instance.role not in (Role.PREFILL, Role.DECODE):
+            continue
+        stated = o.level(Metric.PAGE_TOKENS)
+        page = stated.last if stated is not None and stated.last >= 1 else o.instance.page_tokens
+        if page:
+            ranks = o.instance.attention_ranks
+            share = kv.rank_bytes_per_token(shape, ranks) / max(1.0, kv.bytes_per_token(shape))
+            sizes.append(page * kv.layer_bytes_per_token(shape) * share)
+    return min(sizes) if sizes else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Setup:
+    seconds: float
+    quality: Quality
+    source: str
+
+
+def _put_setup(board: Board, observed: Sequence[Observed]) -> None:
+    """Time from decode's readiness to the first byte, its share of the hand-over and of TTFT."""
+    setup = _handshake(observed) or _unexplained_fetch(board, observed)
+    if setup is None:
+        return
+    board.put(SignalId.SETUP_TIME, setup.seconds, setup.quality, setup.source)
+    moving, ttft = board.value(SignalId.TRANSFER_TIME), board.value(SignalId.TTFT_MEAN)
+    if moving is not None and setup.seconds + moving > 0:
+        board.put(
+            SignalId.SETUP_SHARE,
+            setup.seconds / (setup.seconds + moving),
+            setup.quality,
+            f"{setup.source}, by itself and the transfer",
+        )
+    if ttft:
+        quality = worst(setup.quality, board.quality(SignalId.TTFT_MEAN))
+        board.put(SignalId.SETUP_TTFT_SHARE, min(1.0, setup.seconds / ttft), quality, f"{setup.source}, by mean TTFT")
+
+
+def _handshake(observed: Sequence[Observed]) -> _Setup | None:
+    """SGLang: decode's own handshake; prefill's holds decode's wait for memory, which is taken off."""
+    own = _merged([o for o in observed if o.instance.role is Role.DECODE], Metric.HANDSHAKE_TIME)
+    if own is not None and own.mean is not None:
+        return _Setup(own.mean, Quality.MEASURED, "handshake as decode times it, mean")
+    theirs = _merged([o for o in observed if o.instance.role is Role.PREFILL], Metric.HANDSHAKE_TIME)
+    waited = _merged(observed, Metric.ALLOCATION_TIME)
+    if theirs is None or theirs.mean is None or waited is None or waited.mean is None:
+        return None
+    seconds = max(0.0, theirs.mean - waited.mean)
+    return _Setup(seconds, Quality.DERIVED, "handshake as prefill times it, less the wait for allocation, means")
+
+
+def _unexplained_fetch(board: Board, observed: Sequence[Observed]) -> _Setup | None:
+    """vLLM: by Little's law fetches in progress last longer than their transfers; the rest is the handshake."""
+    active = [v.mean for o in observed if (v := o.level(Metric.KV_FETCH_ACTIVE)) is not None]
+    done = total_rate(observed, Metric.REQUESTS_FINISHED, Role.DECODE)
+    moving = board.value(SignalId.TRANSFER_TIME)
+    if not active or done is None or done.per_second <= 0 or moving is None:
+        return None
+    seconds = max(0.0, sum(active) / done.per_second - moving)
+    return _Setup(seconds, Quality.ESTIMATED, "fetches in progress by requests/s, less the transfer (Little's law)")
+
+
+def _put_excess(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
+    """A transfer that is faster than the line: its time is not the time of its bytes.
+
+    Only where the answer hangs on it. SGLang also times the hand-over from prefill's end to the confirmed transfer, and
+    where that is there the time of the transfer itself is not used.
+    """
+    capacity, interconnect = pair_capacity(deployment), deployment.interconnect
+    seconds, size = board.value(SignalId.TRANSFER_TIME), board.value(SignalId.KV_BYTES_PER_REQUEST)
+    exposed = _merged(observed, Metric.EXPOSED_TRANSFER_TIME)
+    timed = exposed is not None and exposed.mean is not None
+    if timed or capacity is None or interconnect is None or not seconds or size is None:
+        return
+    board.put(
+        SignalId.SPEED_TO_LINE,
+        size / seconds / (capacity / interconnect.efficiency),
+        worst(board.quality(SignalId.KV_BYTES_PER_REQUEST), Quality.DERIVED),
+        f"{size:,.0f} B in {seconds:.3g} s ({board.source(SignalId.TRANSFER_TIME)}), by the line rate of one pair",
+    )
+
+
+def _put_gain(board: Board, observed: Sequence[Observed]) -> None:
+    """Transfer and set-up by the time that prefill computes: from 1 on the hand-over costs what it saves."""
+    computed = _merged([o for o in observed if o.instance.role is Role.PREFILL], Metric.PREFILL_TIME)
+    moving = board.value(SignalId.TRANSFER_TIME)
+    if computed is None or not computed.mean or moving is None:
+        return
+    board.put(
+        SignalId.HANDOVER_TO_PREFILL,
+        (moving + (board.value(SignalId.SETUP_TIME) or 0.0)) / computed.mean,
+        worst(board.quality(SignalId.TRANSFER_TIME), Quality.DERIVED),
+        "transfer and set-up by prefill's computation of a request, means",
+    )
+
+
+def _merged(observed: Sequence[Observed], metric: Metric) -> Distribution | None:
+    return merge([d for o in observed if (d := o.distribution(metric)) is not None])

@@ -1,0 +1,65 @@
+"""The wait is in the router, a proxy, the tokenizer or the detokenizer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
+from pdscope.model.finding import Finding, Op, Verdict
+from pdscope.model.signal import SignalId
+from pdscope.model.topology import Role
+from pdscope.model.units import Unit
+
+
+def evaluate(case: Case) -> Iterator[Finding]:
+    """TTFT that no stage explains, or gaps between tokens that the engine's steps do not make."""
+    yield _before(Bench(RULE, case, case.signals.deployment))
+    for instance in case.instances(Role.DECODE, Role.UNIFIED):
+        board = bench(RULE, case, instance)
+        if board.signal(SignalId.ITL_TO_STEP) is not None:
+            yield _behind(board, instance.name)
+
+
+def _before(board: Bench) -> Finding:
+    """The router's TTFT less that of the engines; unknown without both."""
+    share = board.weigh(SignalId.FRONTEND_TTFT_SHARE, Op.GE, "ttft_share")
+    over = board.case.broken("ttft")
+    ttft, engines = board.text(SignalId.TTFT_MEAN), board.text(SignalId.ENGINE_TTFT_MEAN)
+    return board.finding(
+        share & over,
+        headline=f"of a mean TTFT of {ttft} at the router the engines explain {engines}; "
+        f"{board.text(SignalId.FRONTEND_TTFT_SHARE)} passes in front of them",
+        strength=board.value(SignalId.FRONTEND_TTFT_SHARE) or 0.0,
+        decisive=(SignalId.FRONTEND_TTFT_SHARE,),
+        remedies=("look_at_router", "scale_frontend"),
+    )
+
+
+def _behind(board: Bench, name: str) -> Finding:
+    """Users see longer gaps than running requests by generated tokens make."""
+    longer = board.weigh(SignalId.ITL_TO_STEP, Op.GT, "itl_to_step")
+    if board.signal(SignalId.FRONTEND_CPU) is not None:
+        board.weigh(SignalId.FRONTEND_CPU, Op.GE, "cpu")
+    return board.finding(
+        longer & board.case.broken("itl"),
+        headline=f"users of {name} see tokens {board.text(SignalId.ITL_TO_STEP)} as far apart as the engine makes them "
+        f"(ITL p50 {board.text(SignalId.ITL_P50)}); its tokenizer or detokenizer uses "
+        f"{board.text(SignalId.FRONTEND_CPU)} of a core",
+        strength=min(1.0, (board.value(SignalId.ITL_TO_STEP) or 0.0) / 6),
+        decisive=(SignalId.ITL_TO_STEP,),
+        culprits=(name,),
+        remedies=("scale_frontend", "fewer_stream_events"),
+    )
+
+
+RULE = Rule(
+    id="frontend_bound",
+    verdict=Verdict.FRONTEND_BOUND,
+    evaluate=evaluate,
+    thresholds=(
+        Threshold("ttft_share", 0.3, Unit.RATIO, "share of the router's TTFT that the engines do not explain"),
+        Threshold("itl_to_step", 2, Unit.RATIO, "ITL by running requests / tokens a second; 1 with nothing between"),
+        Threshold("cpu", 0.9, Unit.RATIO, "of a core, by a process that has one thread"),
+    ),
+    remedies=("look_at_router", "scale_frontend", "fewer_stream_events"),
+)
