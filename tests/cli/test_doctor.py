@@ -85,7 +85,7 @@ async def test_sglang_says_nearly_everything() -> None:
     assert (second.role, second.role_from) == ("decode", "configured")
     assert "prefill_transfer_queue" in first.yields
     assert "max_running" in second.yields
-    assert set(lacks(first)) == {"compute_utilization_ratio"}
+    assert set(lacks(first)) == {"compute_utilization_ratio", "tensor_utilization_ratio"}
     assert set(lacks(second)) == {"hbm_bandwidth_utilization_ratio"}
     assert "dcgm-exporter" in lacks(second)["hbm_bandwidth_utilization_ratio"]
     assert found.deployments[0].missing == ()

@@ -58,7 +58,8 @@ def test_the_unit_is_in_the_name(signal: SignalId, unit: Unit) -> None:
 def test_a_name_that_counts_says_what() -> None:
     """No quantity with a dimension falls through to a plain count."""
     plain = {s for s in SignalId if s.unit is Unit.COUNT}
-    assert plain == {SignalId.SCRAPES, SignalId.KV_FREE_REQUESTS}
+    counted = {SignalId.SCRAPES, SignalId.KV_FREE_REQUESTS, SignalId.TRANSFER_FLOOR_STEPS}
+    assert plain == counted | {SignalId.DEVICE_FAULT}
 
 
 @pytest.mark.parametrize("qualities", list(itertools.permutations(Quality, 2)))

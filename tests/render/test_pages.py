@@ -15,7 +15,7 @@ from pdscope.model.signal import SignalId
 from pdscope.model.units import Unit
 from pdscope.pages import VERDICTS, names, prose
 from pdscope.render.pages import MEANINGS, WRITTEN, rule_page, verdict_page, verdicts_page
-from support.signals import STORIES, findings
+from support.signals import FINDINGS, STORIES, findings
 
 RULES = discover()
 HEADINGS = [
@@ -56,7 +56,8 @@ def test_prose_of_nothing_is_an_error(name: str) -> None:
 def test_page_has_all_sections(rule: Rule) -> None:
     """In the same order on each page, none of them empty."""
     page = rule_page(rule, prose(rule.id))
-    assert page.startswith(f"# {rule.id}\n\nA verdict; stage: ")
+    what = "A verdict; stage: " if rule.verdict is not None else "A finding that stands beside the verdict"
+    assert page.startswith(f"# {rule.id}\n\n{what}")
     assert re.findall(r"^## (.*)$", page, re.MULTILINE) == HEADINGS
     assert all(section(page, title) for title in HEADINGS)
     assert page.endswith("\n")
@@ -84,8 +85,9 @@ def test_thresholds_and_remedies_are_those_of_the_rule(rule: Rule) -> None:
 def test_signals_of_the_page_are_those_of_the_rule(rule: Rule) -> None:
     """Every signal that the rule weighs in its plain case is explained, and every name explained is a signal."""
     text = section(prose(rule.id) + "\n", "Signals")
-    weighed = {e.signal.value for found in findings(rule, STORIES[rule.id]) for e in found.evidence}
-    assert any(f.truth is Truth.TRUE for f in findings(rule, STORIES[rule.id]))
+    told = findings(rule, {**STORIES, **FINDINGS}[rule.id])
+    weighed = {e.signal.value for found in told for e in found.evidence}
+    assert any(f.truth is Truth.TRUE for f in told)
     in_words = {SignalId.TTFT_P50, SignalId.ITL_P50} if "objective" in text else set()
     assert {name for name in weighed if f"`{name}`" not in text} <= in_words
     heads = [line.partition(":")[0] for line in text.splitlines() if line.startswith("- `")]

@@ -433,15 +433,11 @@ async def test_what_this_version_cannot_read_is_listed_and_logged_once(
         config = config_of(
             [{"name": "a", "url": engine.url}],
             discovery={"file_sd": ["targets/*.json"]},
-            devices=[{"name": "gpus", "source": "nvml", "instance": "a"}],
         )
         async with running(config) as live:
             await asyncio.sleep(9.0)
             assert live.ready
-    why = {
-        "pd": "this version finds no instances by itself",
-        "gpus": "this version reads devices over HTTP only, and it has no url",
-    }
+    why = {"pd": "this version finds no instances by itself"}
     assert live.unreadable == tuple(Unreadable(*item) for item in why.items())
     assert [r.getMessage() for r in caplog.records] == [f"{name}: not polled: {text}" for name, text in why.items()]
 

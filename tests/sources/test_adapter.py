@@ -18,6 +18,7 @@ from support.pages import DEVICES, ENGINES, EXPOSITIONS
 
 EVERY = (*ENGINES, *DEVICES)
 MADE = EXPOSITIONS.parent / "expositions-made"
+OWN = EXPOSITIONS.parents[1] / "golden" / "nvml" / "page.prom"
 RECORDED_AS = {"node": "node_exporter_infiniband"}  # adapters whose pages have another name
 NEVER_RECORDED = {
     "llm_d",
@@ -25,6 +26,8 @@ NEVER_RECORDED = {
     "intel",
     "npu",
 }  # programs that nobody could run: pages made from the documented names stand in
+
+PRINTED_BY_US = {"pdscope", "nvml"}
 
 # Names that no recorded page holds, each with the reason: the version that has or had it, or when it is printed.
 NOT_RECORDED = {
@@ -80,8 +83,8 @@ def printed_names(adapter: Adapter) -> set[str]:
     name = adapter.profile.name if adapter.profile is not None else adapter.name
     name = RECORDED_AS.get(name, name)
     pages = [path for path in EXPOSITIONS.iterdir() if program(path.name) == name]
-    assert bool(pages) is (name not in NEVER_RECORDED)
-    pages += [MADE / f"{name}.prom"] * (name in NEVER_RECORDED)
+    assert bool(pages) is (name not in NEVER_RECORDED | PRINTED_BY_US)
+    pages += [MADE / f"{name}.prom"] * (name in NEVER_RECORDED) + [OWN] * (name in PRINTED_BY_US)
     if adapter.flatten is None:
         bodies = [path.read_bytes() for path in pages if path.suffix != ".json"]
     else:

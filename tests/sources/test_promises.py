@@ -65,7 +65,7 @@ def test_an_adapter_promises_what_it_reads(adapter: Adapter) -> None:
 
 def test_every_engine_and_router_promises_something() -> None:
     """Otherwise a renamed series would go unseen. The fields of these are all chosen by the user."""
-    chosen = {"dcgm", "amd", "intel"}
+    chosen = {"dcgm", "amd", "intel", "pdscope", "nvml"}
     assert {name for name, adapter in BY_NAME.items() if not adapter.promised} == chosen
 
 

@@ -166,6 +166,11 @@ CALM: Figures = {
 
 _SLOW_START: Figures = {SignalId.TTFT_P50: 7.0, SignalId.TTFT_MEAN: 7.2}
 
+FINDINGS: Mapping[str, Figures] = {
+    "link_shared": changed(CALM, {SignalId.NIC_CAPACITY: 50e9, SignalId.LINK_FOREIGN: derived(12e9)}),
+}
+"""Signals with which each finding that stands beside the verdict holds."""
+
 STORIES: Mapping[str, Figures] = {
     "healthy": CALM,
     "idle": changed(CALM, {SignalId.REQUESTS_FINISHED: 2.0, SignalId.REQUESTS_PER_SECOND: 0.03}),

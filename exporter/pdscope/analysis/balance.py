@@ -31,6 +31,7 @@ _HELD = {
     Role.UNIFIED: (Metric.RUNNING, Metric.WAITING_CAPACITY),
 }
 """What a request on an instance can be in; each is in one of them."""
+_MIN_RANKS = 2
 
 
 def put_balance(board: Board, observed: Sequence[Observed]) -> None:
@@ -51,19 +52,23 @@ def put_balance(board: Board, observed: Sequence[Observed]) -> None:
                     scope=scope,
                     samples=len(held),
                 )
-        ranks = _ranks(o)
-        if len(ranks) > 1:
-            least = {rank: float(work.min()) for rank, work in ranks.items()}
-            hot = max(least, key=lambda rank: least[rank])
-            cold = min(float(work.max()) for rank, work in ranks.items() if rank != hot)
-            board.put(
-                SignalId.RANK_IMBALANCE,
-                least[hot] / max(1.0, cold),
-                Quality.MEASURED,
-                f"rank {hot} of {o.instance.name} never held less than {least[hot]:.3g}, the emptiest never more than "
-                f"{cold:.3g}",
-                scope=scope,
-            )
+        _put_ranks(board, o)
+
+
+def _put_ranks(board: Board, o: Observed) -> None:
+    """The fullest rank at its least against the emptiest at its most: their ratio, and by how much they differ."""
+    ranks = {} if o.asleep else _ranks(o)  # gauges of an engine that sleeps froze at its last batch
+    if len(ranks) < _MIN_RANKS:
+        return
+    least = {rank: float(work.min()) for rank, work in ranks.items()}
+    hot = max(least, key=lambda rank: least[rank])
+    cold = min(float(work.max()) for rank, work in ranks.items() if rank != hot)
+    source = (
+        f"rank {hot} of {o.instance.name} never held less than {least[hot]:.3g}, the emptiest never more than {cold:.3g}"
+    )
+    scope = instance_scope(o.instance.name)
+    board.put(SignalId.RANK_IMBALANCE, least[hot] / max(1.0, cold), Quality.MEASURED, source, scope=scope)
+    board.put(SignalId.RANK_EXCESS, max(0.0, least[hot] - cold), Quality.MEASURED, source, scope=scope)
 
 
 def _held(o: Observed) -> NDArray[np.float64] | None:

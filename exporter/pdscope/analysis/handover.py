@@ -6,6 +6,7 @@ set-up are parts that no link explains.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -23,11 +24,15 @@ from pdscope.model.topology import Deployment, Role
 PATH_SHARE = 0.05
 """Share of the link below which a transfer that is alone takes a wrong way (VERDICTS, kv_transfer_path)."""
 _HALF_SCRAPES = 3
+_SURE = 2.0
+"""Standard errors by which a sampled gauge may be off; its samples are counts, so their variance is their mean."""
+_STEPS_OF_A_FETCH = 2.0
+"""Engine steps in which a fetch shows without need: one until its end is seen, one until that is reported."""
 
 
 def put_handover(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
     """Shares of the link, pieces, posting and set-up of a disaggregated deployment."""
-    _put_pair(board, deployment)
+    _put_pair(board, deployment, observed)
     _put_trend(board, observed)
     _put_pieces(board, deployment, observed)
     _put_setup(board, observed)
@@ -49,11 +54,18 @@ def pair_capacity(deployment: Deployment) -> float | None:
     return min(known) if known else None
 
 
-def _put_pair(board: Board, deployment: Deployment) -> None:
+def _put_pair(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
     """One transfer against what its pair has, and how long it would take at a twentieth of that, in engine steps."""
     capacity = pair_capacity(deployment)
     size, seconds = board.value(SignalId.KV_BYTES_PER_REQUEST), board.value(SignalId.TRANSFER_TIME)
-    board.put(SignalId.PAIR_CAPACITY, capacity, Quality.ASSUMED, "configured interconnect, of one pair of instances")
+    if deployment.interconnect is not None:
+        measured = deployment.interconnect.measured
+        board.put(
+            SignalId.PAIR_CAPACITY,
+            capacity,
+            Quality.MEASURED if measured else Quality.ASSUMED,
+            f"{'measured' if measured else 'configured'} interconnect, of one pair of instances",
+        )
     achieved, whole = board.value(SignalId.KV_ACHIEVED), board.value(SignalId.LINK_CAPACITY)
     if achieved is not None and whole:
         quality = worst(board.quality(SignalId.KV_ACHIEVED), Quality.DERIVED)
@@ -62,11 +74,13 @@ def _put_pair(board: Board, deployment: Deployment) -> None:
         return
     quality = worst(board.quality(SignalId.KV_BYTES_PER_REQUEST), Quality.DERIVED)
     if seconds:
+        poll = _poll_seconds(board, observed)
         board.put(
             SignalId.TRANSFER_LINK_SHARE,
-            size / seconds / capacity,
+            size / capacity / max(seconds - poll, size / capacity),
             worst(quality, board.quality(SignalId.TRANSFER_TIME)),
-            f"{size:,.0f} B in {seconds:.3g} s ({board.source(SignalId.TRANSFER_TIME)}), by what one pair can carry",
+            f"{size:,.0f} B in {seconds:.3g} s ({board.source(SignalId.TRANSFER_TIME)}) less {poll:.3g} s in which its "
+            "end may go unseen, by what one pair can carry",
         )
     step = board.value(SignalId.ITL_P50)
     if step:
@@ -76,6 +90,20 @@ def _put_pair(board: Board, deployment: Deployment) -> None:
             quality,
             f"{size:,.0f} B at {PATH_SHARE:.0%} of what one pair can carry, by ITL p50",
         )
+
+
+def _poll_seconds(board: Board, observed: Sequence[Observed]) -> float:
+    """How long a finished transfer may go unseen: engines look once a batch, prefill's lasting as long as a prompt."""
+    timing = [
+        o.instance.role
+        for o in observed
+        for metric in (Metric.EXPOSED_TRANSFER_TIME, Metric.KV_TRANSFER_TIME)
+        if (times := o.distribution(metric)) is not None and times.count > 0
+    ]
+    if Role.PREFILL in timing:
+        computed = _merged([o for o in observed if o.instance.role is Role.PREFILL], Metric.PREFILL_TIME)
+        return computed.mean or 0.0 if computed is not None else 0.0
+    return board.value(SignalId.ITL_P50) or 0.0
 
 
 def _put_trend(board: Board, observed: Sequence[Observed]) -> None:
@@ -169,7 +197,8 @@ def _handshake(observed: Sequence[Observed]) -> _Setup | None:
     if own is not None and own.mean is not None:
         return _Setup(own.mean, Quality.MEASURED, "handshake as decode times it, mean")
     theirs = _merged([o for o in observed if o.instance.role is Role.PREFILL], Metric.HANDSHAKE_TIME)
-    waited = _merged(observed, Metric.ALLOCATION_TIME)
+    # prefill observes an allocation of its own, which takes no time: it would halve the mean
+    waited = _merged([o for o in observed if o.instance.role is Role.DECODE], Metric.ALLOCATION_TIME)
     if theirs is None or theirs.mean is None or waited is None or waited.mean is None:
         return None
     seconds = max(0.0, theirs.mean - waited.mean)
@@ -177,21 +206,30 @@ def _handshake(observed: Sequence[Observed]) -> _Setup | None:
 
 
 def _unexplained_fetch(board: Board, observed: Sequence[Observed]) -> _Setup | None:
-    """vLLM: by Little's law fetches in progress last longer than their transfers; the rest is the handshake."""
-    active = [v.mean for o in observed if (v := o.level(Metric.KV_FETCH_ACTIVE)) is not None]
+    """vLLM: by Little's law fetches in progress last longer than their transfers; the rest is the handshake.
+
+    A gauge that is sampled a few times is coarse, so only what its sampling error leaves counts, and the steps in which
+    a fetch that is over still shows do not.
+    """
+    active = [v for o in observed if (v := o.level(Metric.KV_FETCH_ACTIVE)) is not None]
     done = total_rate(observed, Metric.REQUESTS_FINISHED, Role.DECODE)
     moving = board.value(SignalId.TRANSFER_TIME)
     if not active or done is None or done.per_second <= 0 or moving is None:
         return None
-    seconds = max(0.0, sum(active) / done.per_second - moving)
-    return _Setup(seconds, Quality.ESTIMATED, "fetches in progress by requests/s, less the transfer (Little's law)")
+    mean = sum(v.mean for v in active)
+    least = mean - _SURE * math.sqrt(sum(v.mean / v.samples for v in active))
+    unseen = _STEPS_OF_A_FETCH * (board.value(SignalId.ITL_P50) or 0.0)
+    seconds = max(0.0, least / done.per_second - moving - unseen)
+    source = f"at least {max(0.0, least):.3g} of {mean:.3g} fetches in progress by requests/s, less the transfer"
+    return _Setup(seconds, Quality.ESTIMATED, f"{source} (Little's law)")
 
 
 def _put_excess(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
     """A transfer that is faster than the line: its time is not the time of its bytes.
 
     Only where the answer hangs on it. SGLang also times the hand-over from prefill's end to the confirmed transfer, and
-    where that is there the time of the transfer itself is not used.
+    where that is there the time of the transfer itself is not used. Both figures must be measured: bytes by the shape
+    know nothing of what decode has cached, and a difference of two means may be next to nothing by chance.
     """
     capacity, interconnect = pair_capacity(deployment), deployment.interconnect
     seconds, size = board.value(SignalId.TRANSFER_TIME), board.value(SignalId.KV_BYTES_PER_REQUEST)
@@ -199,10 +237,13 @@ def _put_excess(board: Board, deployment: Deployment, observed: Sequence[Observe
     timed = exposed is not None and exposed.mean is not None
     if timed or capacity is None or interconnect is None or not seconds or size is None:
         return
+    used = (SignalId.TRANSFER_TIME, SignalId.KV_BYTES_PER_REQUEST)
+    if worst(*map(board.quality, used)) is not Quality.MEASURED:
+        return
     board.put(
         SignalId.SPEED_TO_LINE,
         size / seconds / (capacity / interconnect.efficiency),
-        worst(board.quality(SignalId.KV_BYTES_PER_REQUEST), Quality.DERIVED),
+        Quality.DERIVED,
         f"{size:,.0f} B in {seconds:.3g} s ({board.source(SignalId.TRANSFER_TIME)}), by the line rate of one pair",
     )
 

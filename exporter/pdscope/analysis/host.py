@@ -3,13 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pdscope.analysis.board import Board
+from pdscope.analysis.histograms import merge
 from pdscope.analysis.latency import engine_ttft, user_ttft
 from pdscope.analysis.observed import Observed
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, SignalId, instance_scope, worst
 from pdscope.model.topology import Deployment, Role
+from pdscope.model.window import HistogramWindow, Window
+
+_FEW = 3.0
+_SAME_REQUESTS = 0.25
+"""Two histograms whose counts differ by no more than this share and `_FEW` hold the same requests."""
+
+_ENOUGH_RUNNING = 4.0
+"""Requests, from which their mean over a dozen scrapes says how many there were between the scrapes."""
+
+_WHOLE = 0.03
+"""Relative distance from a whole number within which a quotient is one."""
+_WHOLE_AT_MOST = 0.1
+"""The same as a distance: of large numbers each is close to a whole one."""
+_CORE = 0.9
+"""Of a core, from which a process of one thread is at its limit."""
+
+_ENOUGH_STEPS = 50.0
+"""Decode steps, from which a share of them is no accident of a start or of health checks."""
+
+_SPECULATES = 0.1
+"""Share of the time below which decode steps are not what the devices run."""
 
 
 def put_host(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
@@ -22,44 +45,110 @@ def put_host(board: Board, deployment: Deployment, observed: Sequence[Observed])
         if o.instance.decodes:
             _put_text(board, o)
             _put_graphs(board, o)
+            _put_busy(board, o)
 
 
 def _put_frontend(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
-    """What is left of the TTFT that a router sees when that of the engines behind it is taken off, means."""
+    """What is left of the TTFT that a router sees when that of the engines behind it is taken off, means.
+
+    Both have to be of the same requests: a router may serve other engines too, or count what is not streamed. Where
+    nobody knows whether prefill is in decode's TTFT, what is left may be prefill.
+    """
     user, engines = user_ttft(deployment, observed), engine_ttft(deployment, observed)
     if user is None or engines is None or user.mean is None or engines.mean is None or user.source == engines.source:
         return
+    if abs(user.count - engines.count) > _FEW + _SAME_REQUESTS * max(user.count, engines.count):
+        return
+    if not _legs_known(deployment):
+        return
     board.put(SignalId.ENGINE_TTFT_MEAN, engines.mean, engines.quality, engines.source)
+    before = _prefill_stage(observed)
     if user.mean > 0:
         board.put(
             SignalId.FRONTEND_TTFT_SHARE,
-            max(0.0, 1.0 - engines.mean / user.mean),
+            max(0.0, 1.0 - (engines.mean + before) / user.mean),
             worst(user.quality, engines.quality),
-            f"{user.source}, less {engines.source}, means",
+            f"{user.source}, less {engines.source}{' and the answer of prefill' if before else ''}, means",
         )
 
 
-def _put_text(board: Board, o: Observed) -> None:
-    """The gap that users see by the gap that the engine makes: running requests by generated tokens a second.
+def _legs_known(deployment: Deployment) -> bool:
+    """Whether it is known how the legs are asked, which decides what decode's TTFT contains."""
+    told = (*deployment.of_role(Role.ROUTER), *deployment.of_role(Role.DECODE))
+    driven = deployment.routing is not None or any(i.profile.routing is not None for i in told)
+    return driven or not deployment.of_role(Role.PREFILL)
 
-    One token a step and request: an engine that speculates makes more, so the quotient is then too small and says
-    nothing; it never is too large.
+
+def _prefill_stage(observed: Sequence[Observed]) -> float:
+    """Mean time until prefill answers a frontend that asks for it first; 0 where none says so.
+
+    Taken off as a whole, although decode's TTFT may contain part of it: what is left then is the frontend's alone.
     """
-    running, made = o.level(Metric.RUNNING), o.rate(Metric.GENERATED_TOKENS)
-    gaps = o.distribution(Metric.ITL)
-    if running is None or made is None or gaps is None or running.mean < 1 or made.per_second <= 0 or not gaps.mean:
+    told = [d for o in observed if o.instance.role is Role.ROUTER and (d := o.distribution(Metric.PREFILL_STAGE_TIME))]
+    merged = merge(told)
+    return (merged.mean or 0.0) if merged is not None else 0.0
+
+
+def _put_text(board: Board, o: Observed) -> None:
+    """The gap that users see by the gap that the engine makes.
+
+    A request gets a token every (running requests / generated tokens a second); users wait (time between tokens that
+    was observed / generated tokens) for one. So the quotient is observed time by request time, and does not depend on
+    how many tokens an observation is for: with speculation and with a stream interval one event brings several.
+    """
+    gap = _gap_to_step(o)
+    if gap is None or _by_event(board, o, gap):
         return
-    if o.asleep:
-        return
-    step = running.mean / made.per_second
-    scope = instance_scope(o.instance.name)
+    running = o.level(Metric.RUNNING)
+    assert running is not None  # noqa: S101 - part of the quotient
     board.put(
         SignalId.ITL_TO_STEP,
-        gaps.mean / step,
+        gap,
         Quality.DERIVED,
-        f"mean ITL {gaps.mean:.3g} s by {running.mean:.4g} running requests / {made.per_second:,.0f} tokens/s",
-        scope=scope,
+        f"time between tokens that was observed, by that of {running.mean:.4g} running requests (1: nothing between)",
+        scope=instance_scope(o.instance.name),
         age_seconds=running.age_seconds,
+    )
+
+
+def _gap_to_step(o: Observed) -> float | None:
+    """Time between tokens as observed, by the time that requests spent in the batch."""
+    running, gaps = o.level(Metric.RUNNING), o.distribution(Metric.ITL)
+    if running is None or gaps is None or not gaps.mean or running.mean < _ENOUGH_RUNNING or gaps.seconds <= 0:
+        return None
+    return None if o.asleep else gaps.total / (running.mean * gaps.seconds)
+
+
+def _by_event(board: Board, o: Observed, gap: float) -> bool:
+    """Whether the quotient shows how many tokens an event has rather than a slow frontend.
+
+    A stable whole number is a stream interval whose events were counted token by token, unless a process that turns
+    text into tokens and back is at its limit.
+    """
+    busiest = board.value(SignalId.FRONTEND_CPU, instance_scope(o.instance.name))
+    if busiest is not None and busiest >= _CORE:
+        return False
+    whole = round(gap)
+    parts = [value for half in _halves(o) if (value := _gap_to_step(half)) is not None]
+    return whole > 1 and all(abs(part - whole) <= min(_WHOLE * whole, _WHOLE_AT_MOST) for part in (gap, *parts))
+
+
+def _halves(o: Observed) -> tuple[Observed, Observed]:
+    """The older and the newer half of the window; the scrape in the middle is in both."""
+    older = [_part(w, 0, len(w.times) // 2 + 1) for w in o.windows]
+    newer = [_part(w, len(w.times) // 2, len(w.times)) for w in o.windows]
+    return replace(o, windows=older), replace(o, windows=newer)
+
+
+def _part(window: Window, start: int, end: int) -> Window:
+    rows = slice(start, end)
+    return replace(
+        window,
+        times=window.times[rows],
+        scalars={key: values[rows] for key, values in window.scalars.items()},
+        histograms={
+            key: HistogramWindow(h.bounds, h.cumulative[rows], h.sums[rows]) for key, h in window.histograms.items()
+        },
     )
 
 
@@ -79,26 +168,35 @@ def _put_cpu(board: Board, o: Observed) -> None:
 
 
 def _put_graphs(board: Board, o: Observed) -> None:
-    """Share of decode steps outside CUDA graphs, and of the time in which the devices run decode steps."""
-    scope = instance_scope(o.instance.name)
+    """Share of decode steps outside CUDA graphs."""
     inside, outside = o.rate(Metric.GRAPH_STEPS), o.rate(Metric.EAGER_STEPS)
-    if inside is not None and outside is not None and inside.gain + outside.gain > 0:
-        board.put(
-            SignalId.GRAPH_MISS,
-            outside.gain / (inside.gain + outside.gain),
-            Quality.MEASURED,
-            f"{outside.source} by all decode steps",
-            scope=scope,
-            samples=int(inside.gain + outside.gain),
-            age_seconds=outside.age_seconds,
-        )
-    busy = o.rate(Metric.DECODE_BUSY)
-    if busy is not None:
-        board.put(
-            SignalId.DECODE_BUSY,
-            busy.per_second,
-            Quality.MEASURED,
-            busy.source,
-            scope=scope,
-            age_seconds=busy.age_seconds,
-        )
+    if inside is None or outside is None or inside.gain + outside.gain < _ENOUGH_STEPS:
+        return
+    board.put(
+        SignalId.GRAPH_MISS,
+        outside.gain / (inside.gain + outside.gain),
+        Quality.MEASURED,
+        f"{outside.source} by all decode steps",
+        scope=instance_scope(o.instance.name),
+        samples=int(inside.gain + outside.gain),
+        age_seconds=outside.age_seconds,
+    )
+
+
+def _put_busy(board: Board, o: Observed) -> None:
+    """Share of the time with work in which the devices run decode steps; unknown where steps are of another kind.
+
+    An engine that speculates verifies and drafts instead, and its time in plain decode steps says nothing.
+    """
+    busy, idle = o.rate(Metric.DECODE_BUSY), o.rate(Metric.IDLE)
+    awake = 1.0 - min(1.0, idle.per_second) if idle is not None else 1.0
+    if busy is None or o.asleep or awake <= 0 or busy.per_second < _SPECULATES * awake:
+        return
+    board.put(
+        SignalId.DECODE_BUSY,
+        busy.per_second / awake,
+        Quality.MEASURED,
+        busy.source if idle is None else f"{busy.source}, by the time in which there was work",
+        scope=instance_scope(o.instance.name),
+        age_seconds=busy.age_seconds,
+    )

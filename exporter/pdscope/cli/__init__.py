@@ -11,11 +11,11 @@ import sys
 from collections.abc import Sequence
 
 from pdscope import __version__
-from pdscope.cli import check_config, demo, diagnose, doctor, explain, probe_link, serve, version
+from pdscope.cli import agent, check_config, demo, diagnose, doctor, explain, probe_link, serve, version
 from pdscope.errors import PdscopeError
 
 EXIT_WRONG_USE = 2
-_COMMANDS = (serve, demo, diagnose, doctor, explain, check_config, probe_link, version)
+_COMMANDS = (serve, demo, diagnose, doctor, explain, check_config, agent, probe_link, version)
 
 
 def parser() -> argparse.ArgumentParser:

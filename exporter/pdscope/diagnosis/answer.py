@@ -24,7 +24,7 @@ def confidence_of(verdict: Verdict, deciding: Sequence[Finding], case: Case) -> 
     """High when the decisive signals are measured, medium when one is derived or estimated, low when one is missing.
 
     A cause named from a handful of requests is at most medium: their quantiles are guesses. So is a cause on one
-    instance while work is spread unevenly over its role.
+    instance while work is spread unevenly over its role, unless that is the cause.
     """
     if not deciding or verdict in (Verdict.INSUFFICIENT_DATA, Verdict.UNDETERMINED):
         return Confidence.LOW
@@ -37,7 +37,8 @@ def confidence_of(verdict: Verdict, deciding: Sequence[Finding], case: Case) -> 
         return Confidence.MEDIUM
     finished = case.signals.value(SignalId.REQUESTS_FINISHED)
     few = (finished is None or finished < _FEW_REQUESTS) and verdict is not Verdict.IDLE
-    doubtful = few or _uneven(case, deciding) or silent_instances(case)
+    unexplained = verdict is not Verdict.ROUTER_IMBALANCE and _uneven(case, deciding)
+    doubtful = few or unexplained or silent_instances(case)
     return Confidence.MEDIUM if doubtful else Confidence.HIGH
 
 

@@ -40,7 +40,13 @@ ORDER: tuple[Verdict, ...] = (
     Verdict.IDLE,
     Verdict.HEALTHY,
 )
-"""The order of evidence of VERDICTS: the first that holds is the verdict."""
+"""The order of evidence: the first that holds is the verdict.
+
+It is a default: a finding may stand elsewhere (`Finding.before`), or explain verdicts that come first (`outranks`).
+"""
+
+_PLACES = {verdict: 2 * n + 1 for n, verdict in enumerate(ORDER)}
+"""Of each verdict; the even numbers are for findings that stand right before one."""
 
 _MIN_SCRAPES = 2
 """Of an instance, to say anything of it: a rate needs two points."""
@@ -135,12 +141,33 @@ def _run(rules: Sequence[Rule], case: Case, failures: list[RuleFailure]) -> list
 
 
 def _decide(findings: Sequence[Finding]) -> tuple[Verdict, tuple[Finding, ...]]:
-    """The first verdict in the order of evidence that holds somewhere, and its findings, the strongest first."""
-    for verdict in ORDER:
-        holding = [f for f in findings if f.verdict is verdict and f.truth is Truth.TRUE]
-        if holding:
-            return verdict, tuple(sorted(holding, key=lambda f: -f.strength))
-    return Verdict.INSUFFICIENT_DATA, ()
+    """The first verdict in the order of evidence that holds and is no symptom; its findings, the strongest first."""
+    holding = [(f.verdict, f) for f in findings if f.verdict is not None and f.truth is Truth.TRUE]
+    ranked = sorted(
+        ((_place(verdict, f), verdict, f) for verdict, f in holding if not _is_symptom(verdict, holding)),
+        key=lambda entry: (entry[0], -entry[2].strength),
+    )
+    if not ranked:
+        return Verdict.INSUFFICIENT_DATA, ()
+    first, verdict, _ = ranked[0]
+    return verdict, tuple(f for place, other, f in ranked if (place, other) == (first, verdict))
+
+
+def _place(verdict: Verdict, finding: Finding) -> int:
+    return _PLACES[verdict] if finding.before is None else _PLACES[finding.before] - 1
+
+
+def _is_symptom(verdict: Verdict, holding: Sequence[tuple[Verdict, Finding]]) -> bool:
+    """Whether causes that hold explain all that holds of a verdict: on each of its culprits.
+
+    Only what comes later in the order needs to say so. Hence no two verdicts explain each other away.
+    """
+    causes = [f for cause, f in holding if verdict in f.outranks and _PLACES[cause] > _PLACES[verdict]]
+    return bool(causes) and all(
+        any(f.culprits and {*f.culprits} <= {*cause.culprits} for cause in causes)
+        for other, f in holding
+        if other is verdict
+    )
 
 
 def _without_futile_remedies(findings: list[Finding]) -> list[Finding]:
@@ -169,14 +196,14 @@ def _worker_verdict(instance: Instance, case: Case, findings: Sequence[Finding])
     scrapes = case.signals.value(SignalId.SCRAPES, scope)
     if scrapes is None or scrapes < _MIN_SCRAPES:
         return Verdict.INSUFFICIENT_DATA
-    own = {
-        f.verdict
+    own = [
+        f
         for f in findings
-        if f.truth is Truth.TRUE and f.scope.kind is ScopeKind.INSTANCE and f.scope.name == instance.name
-    }
-    for verdict in ORDER:
-        if verdict in own:
-            return verdict
+        if f.scope.kind is ScopeKind.INSTANCE and (f.scope.name == instance.name or instance.name in f.culprits)
+    ]
+    verdict, deciding = _decide(own)
+    if deciding:
+        return verdict
     work = case.signals.value(SignalId.WORK_IN_FLIGHT, scope)
     tokens = case.signals.value(SignalId.GENERATION_RATE, scope)
     return Verdict.IDLE if work is not None and work < 1 and not tokens else Verdict.HEALTHY

@@ -178,6 +178,8 @@ class Finding:
         headline: one clause with the numbers, for the summary.
         decisive: the quality of the worst decisive evidence; None when a decisive signal is missing.
         culprits: instances at fault.
+        before: its place in the order of evidence is right before this verdict; None for the place of its own.
+        outranks: verdicts earlier in the order that it explains, where all that holds of them lies on its culprits.
     """
 
     rule: str
@@ -191,6 +193,8 @@ class Finding:
     headline: str = ""
     decisive: Quality | None = None
     culprits: tuple[str, ...] = ()
+    before: Verdict | None = None
+    outranks: tuple[Verdict, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

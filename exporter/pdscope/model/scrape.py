@@ -25,6 +25,8 @@ class FailureReason(StrEnum):
     NOT_EXPOSITION = "not_exposition"
     METRICS_OFF = "metrics_off"
     REDIRECT = "redirect"
+    UNAVAILABLE = "unavailable"
+    """A local source (NVML) that this host does not have."""
     INTERNAL = "internal"
 
 

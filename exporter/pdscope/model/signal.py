@@ -113,6 +113,7 @@ class SignalId(StrEnum):
     WORK_LEAST = "work_in_flight_least_requests"
     WORK_MOST = "work_in_flight_most_requests"
     RANK_IMBALANCE = "rank_imbalance_ratio"
+    RANK_EXCESS = "rank_excess_requests"
     ITL_TO_STEP = "itl_to_step_ratio"
     FRONTEND_CPU = "frontend_cpu_ratio"
     GRAPH_MISS = "cuda_graph_miss_ratio"

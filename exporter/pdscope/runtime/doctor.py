@@ -18,6 +18,7 @@ from pdscope.runtime.needs import Lack, Survey
 from pdscope.runtime.plugins import Plugins
 from pdscope.runtime.targets import Asked
 from pdscope.runtime.visits import Pages, Recorder, visit
+from pdscope.sources.adapter import Adapter
 from pdscope.sources.bundle import PageKind
 from pdscope.sources.http import quotable
 from pdscope.sources.reader import role_of
@@ -123,7 +124,7 @@ class _Examiner:
         asked = list(zip(config.instances, deployment.instances, strict=True))
         found = [self._instance(written, instance, deployment) for written, instance in asked]
         recognised = [i for (_, i), check in zip(asked, found, strict=True) if check.recognised]
-        survey = Survey(config, deployment, recognised, yields)
+        survey = Survey(config, deployment, recognised, yields, self._adapters(config))
         checks += [
             replace(check, missing=survey.lacking(written, instance)) if check.recognised else check
             for (written, instance), check in zip(asked, found, strict=True)
@@ -132,6 +133,18 @@ class _Examiner:
         return DeploymentCheck(
             config.name, tuple(checks), survey.lacking_together(), tuple(kv_contradictions(report.signals))
         )
+
+    def _adapters(self, config: DeploymentConfig) -> dict[str, list[tuple[str, Adapter]]]:
+        """The device exporters of each instance that were read, with what reads them."""
+        found: dict[str, list[tuple[str, Adapter]]] = {}
+        by_name = {adapter.name: adapter for adapter in self.plugins.devices}
+        for device in config.devices:
+            adapter = by_name.get(device.source)
+            if adapter is None or not all(s.ok for s in self.recorder.pages(device.name, PageKind.METRICS).last):
+                continue
+            for served in _served(device):
+                found.setdefault(served, []).append((device.name, adapter))
+        return found
 
     def _known(self, instance: str, config: DeploymentConfig) -> frozenset[Metric]:
         """Metrics of an instance: on its own pages, from their first event on too, and on those of its devices."""

@@ -19,10 +19,11 @@ from pdscope.render.metrics import CONTENT_TYPE_OPENMETRICS, CONTENT_TYPE_TEXT, 
 from pdscope.runtime.history import History
 from pdscope.runtime.listening import DEFAULT_LISTEN, Server, address_of, open_listener
 from pdscope.runtime.live_watch import LiveWatch
+from pdscope.runtime.local_devices import LocalDevices
 from pdscope.runtime.named_files import read_named_files
 from pdscope.runtime.plugins import Plugins
 from pdscope.runtime.settling import Settling
-from pdscope.runtime.targets import PolledTarget, Unreadable, sort_out
+from pdscope.runtime.targets import Unreadable, make_targets, sort_out
 from pdscope.sources.http import Fetcher
 from pdscope.web.app import create_app
 from pdscope.web.paths import Paths
@@ -46,7 +47,13 @@ class Live:
     """
 
     def __init__(
-        self, config: Config, plugins: Plugins, *, clock: Clock | None = None, load: Load | None = None
+        self,
+        config: Config,
+        plugins: Plugins,
+        *,
+        clock: Clock | None = None,
+        load: Load | None = None,
+        local: LocalDevices | None = None,
     ) -> None:
         """Set everything up; nothing is asked yet.
 
@@ -55,6 +62,7 @@ class Live:
             plugins: adapters and rules.
             clock: the time; tests bring their own.
             load: reads the configuration again; None: it did not come from a file.
+            local: the devices of this host; tests bring their own.
 
         Raises:
             ConfigError: a file that the configuration names cannot be used.
@@ -62,6 +70,7 @@ class Live:
         self._plugins = plugins
         self._clock = clock or Clock()
         self._load = load
+        self._local = local or LocalDevices()
         self._fetcher = Fetcher(monotonic=self._clock.monotonic)
         self._settling = Settling()
         self._history = History()
@@ -79,7 +88,7 @@ class Live:
     def _make_poller(self) -> Poller:
         polled, unreadable = sort_out(self.config, self._plugins)
         self.unreadable = tuple(unreadable)
-        targets = [PolledTarget(asked, self._watch, self._fetcher, self._clock).target() for asked in polled]
+        targets = make_targets(polled, self._watch, self._fetcher, self._clock, self._local)
         return Poller(targets, clock=self._clock)
 
     @property
@@ -168,6 +177,10 @@ class Live:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Poll and judge until `stop` is set. Scrapes under way are dropped then."""
+        with self._local.open():
+            await self._run_until(stop)
+
+    async def _run_until(self, stop: asyncio.Event) -> None:
         async with self._fetcher, asyncio.TaskGroup() as group:
             running = group.create_task(self._run_generations())
             await stop.wait()

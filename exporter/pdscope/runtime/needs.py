@@ -7,12 +7,13 @@ It says of which canonical metrics one is enough, never which engine prints what
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pdscope.config import DeploymentConfig, InstanceConfig
 from pdscope.model.metric import Metric
 from pdscope.model.signal import SignalId
 from pdscope.model.topology import Deployment, Instance, Role, Routing
+from pdscope.sources.adapter import Adapter
 
 _DECODING = frozenset({Role.DECODE, Role.UNIFIED})
 _PREFILLING = frozenset({Role.PREFILL, Role.UNIFIED})
@@ -48,7 +49,11 @@ class Need:
 
 
 _GENERIC = "this version of the program does not print it; a newer one may: the page of the engine in docs/engines says"
-_DEVICES = "device telemetry: a dcgm-exporter or the like, listed under devices with the instances that it serves"
+_DEVICES = (
+    "device telemetry: a dcgm-exporter, npu-exporter or the like, or `pdscope agent`, listed under devices with the "
+    "instances that it serves"
+)
+_ESTIMATE = "; until then the roofline estimates it from hardware and model.weight_bytes or model.hf_config"
 
 NEEDS: tuple[Need, ...] = (
     # latency: without it nobody knows whether anything is wrong
@@ -108,7 +113,13 @@ NEEDS: tuple[Need, ...] = (
     ),
     Need(SignalId.PREFILL_BUSY, (Metric.PREFILL_BUSY, Metric.SM_ACTIVE), _PREFILLING, hint=_DEVICES),
     Need(SignalId.COMPUTE_UTILIZATION, (Metric.SM_ACTIVE,), _PREFILLING, hint=_DEVICES),
-    Need(SignalId.HBM_UTILIZATION, (Metric.DRAM_ACTIVE,), _DECODING, hint=_DEVICES),
+    Need(SignalId.TENSOR_UTILIZATION, (Metric.TENSOR_ACTIVE,), _PREFILLING, hint=_DEVICES),
+    Need(
+        SignalId.HBM_UTILIZATION,
+        (Metric.DRAM_ACTIVE, Metric.DEVICE_HBM_BYTES_RATE),
+        _DECODING,
+        hint=_DEVICES + _ESTIMATE,
+    ),
     # the hand-over
     Need(
         SignalId.TRANSFER_TIME,
@@ -188,12 +199,14 @@ class Survey:
         deployment: with roles resolved.
         recognised: instances of which there is a page.
         yields: metrics by instance name, those of its devices among them.
+        devices: by instance name, the device exporters that serve it and their adapters.
     """
 
     config: DeploymentConfig
     deployment: Deployment
     recognised: Sequence[Instance]
     yields: Mapping[str, frozenset[Metric]]
+    devices: Mapping[str, Sequence[tuple[str, Adapter]]] = field(default_factory=dict)
 
     def lacking(self, written: InstanceConfig, instance: Instance) -> tuple[Lack, ...]:
         """What the rules miss of one instance."""
@@ -202,8 +215,18 @@ class Survey:
             if instance.role not in need.roles or self.yields[instance.name] & set(need.any_of):
                 continue
             if not self._by_router(need) and not any(_has(written, key) for key in need.configured):
-                lacks.append(_lack(need, [instance]))
+                lacks.append(_lack(need, [instance], self._switch(need, instance)))
         return tuple(lacks)
+
+    def _switch(self, need: Need, instance: Instance) -> str:
+        """What to switch on at the exporters that already serve the instance; empty where none of them has it."""
+        said = [
+            f"{name} ({adapter.name}): {adapter.enable[metric]}"
+            for name, adapter in self.devices.get(instance.name, ())
+            for metric in need.any_of
+            if metric in adapter.enable
+        ]
+        return "; ".join(said)
 
     def lacking_together(self) -> tuple[Lack, ...]:
         """What the rules miss of the deployment: no instance yields it. Nothing, where no instance can be read."""
@@ -236,10 +259,10 @@ class Survey:
         return next((i.profile.routing for i in asked if i.profile.routing is not None), None)
 
 
-def _lack(need: Need, instances: Sequence[Instance]) -> Lack:
+def _lack(need: Need, instances: Sequence[Instance], switch: str = "") -> Lack:
     profiles = {i.profile.name: i.profile for i in instances}
     said = [f"{name}: {p.enable[need.signal.value]}" for name, p in profiles.items() if need.signal.value in p.enable]
-    how = "; ".join(said) or need.hint or _GENERIC
+    how = switch or "; ".join(said) or need.hint or _GENERIC
     return Lack(need.signal.value, tuple(metric.name.lower() for metric in need.any_of), how)
 
 

@@ -15,9 +15,10 @@ from pdscope.config import Config
 from pdscope.errors import UsageError
 from pdscope.model.report import Report
 from pdscope.render.json import SCHEMA_VERSION
+from pdscope.runtime.local_devices import LocalDevices
 from pdscope.runtime.named_files import read_named_files
 from pdscope.runtime.plugins import Plugins
-from pdscope.runtime.targets import PolledTarget, Unreadable, sort_out
+from pdscope.runtime.targets import Unreadable, make_targets, sort_out
 from pdscope.runtime.watch import Watch
 from pdscope.sources.http import ACCEPT_JSON, Fetched, Fetcher
 
@@ -54,6 +55,7 @@ async def diagnose_live(
     seconds: float | None = None,
     clock: Clock | None = None,
     progress: Progress | None = None,
+    local: LocalDevices | None = None,
 ) -> Once:
     """Poll all targets for a while, then judge the window that ends now.
 
@@ -63,6 +65,7 @@ async def diagnose_live(
         seconds: how long to poll; None: `default_seconds`.
         clock: the time; tests bring their own.
         progress: told every second, and at the end.
+        local: the devices of this host; tests bring their own.
 
     Raises:
         UsageError: there is nothing that can be polled.
@@ -75,9 +78,9 @@ async def diagnose_live(
     total_seconds = default_seconds(config) if seconds is None else seconds
     kept_seconds = max(total_seconds, config.window_seconds) + _MARGIN_SECONDS
     watch = Watch(config, plugins, files=read_named_files(config), retention_seconds=kept_seconds)
-    async with Fetcher(monotonic=time.monotonic) as fetcher:
-        targets = [PolledTarget(asked, watch, fetcher, time).target() for asked in polled]
-        async with asyncio.TaskGroup() as group:
+    with (local or LocalDevices()).open() as devices:
+        async with Fetcher(monotonic=time.monotonic) as fetcher, asyncio.TaskGroup() as group:
+            targets = make_targets(polled, watch, fetcher, time, devices)
             polling = group.create_task(Poller(targets, clock=time).run())
             await _wait(time, total_seconds, progress)
             polling.cancel()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pdscope.collect.poller import Clock, Failure, Target
@@ -10,6 +11,7 @@ from pdscope.config import Config, DeviceConfig, InstanceConfig
 from pdscope.errors import PageError
 from pdscope.model.metric import Fact
 from pdscope.model.scrape import FailureReason
+from pdscope.runtime.local_devices import LOCAL_SOURCE, LocalDevices, LocalTarget
 from pdscope.runtime.plugins import ENGINE_ALIASES, Plugins
 from pdscope.runtime.watch import Watch
 from pdscope.sources.bundle import PageKind
@@ -59,13 +61,26 @@ def _why_not(asked: Asked, reader: PageReader, plugins: Plugins) -> str | None:
     if isinstance(asked, InstanceConfig):
         adapters = reader.candidates(engine=_engine(asked), role=asked.role)
         return None if adapters else f"this version reads no {asked.engine or asked.role or 'engine'}"
-    if not any(adapter.name == asked.source for adapter in plugins.devices):
+    if asked.mapping_file is None and not any(adapter.name == asked.source for adapter in plugins.devices):
         return f"this version reads no device source {asked.source}"
-    return None if asked.url is not None else "this version reads devices over HTTP only, and it has no url"
+    return None  # the configuration sees to it that it has a url, or is read on this host
 
 
 def _engine(instance: InstanceConfig) -> str | None:
     return ENGINE_ALIASES.get(instance.engine or "", instance.engine)
+
+
+def make_targets(
+    polled: Sequence[Asked], watch: Watch, fetcher: Fetcher, clock: Clock, local: LocalDevices
+) -> list[Target]:
+    """What the poller needs to know of each: those that are asked over HTTP, and the devices of this host."""
+    targets = []
+    for asked in polled:
+        if isinstance(asked, DeviceConfig) and asked.source == LOCAL_SOURCE and asked.url is None:
+            targets.append(LocalTarget(asked, watch, local, clock).target())
+        else:
+            targets.append(PolledTarget(asked, watch, fetcher, clock).target())
+    return targets
 
 
 class PolledTarget:

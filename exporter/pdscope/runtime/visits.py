@@ -7,12 +7,13 @@ import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pdscope.collect.poller import MAX_IN_FLIGHT, Clock
+from pdscope.collect.poller import MAX_IN_FLIGHT, Clock, Target
 from pdscope.config import Config, DeviceConfig
 from pdscope.model.scrape import FailureReason, Scrape
+from pdscope.runtime.local_devices import LocalDevices
 from pdscope.runtime.named_files import read_named_files
 from pdscope.runtime.plugins import Plugins
-from pdscope.runtime.targets import Asked, PolledTarget, Unreadable, sort_out
+from pdscope.runtime.targets import Asked, Unreadable, make_targets, sort_out
 from pdscope.runtime.watch import Watch
 from pdscope.sources.bundle import PageKind
 from pdscope.sources.http import ACCEPT_JSON, Fetcher
@@ -81,24 +82,34 @@ class Visit:
     unreadable: tuple[Unreadable, ...]
 
 
-async def visit(config: Config, plugins: Plugins, clock: Clock) -> Visit:
+async def visit(config: Config, plugins: Plugins, clock: Clock, local: LocalDevices | None = None) -> Visit:
     """Ask every target twice, `PAUSE_SECONDS` apart.
 
+    Args:
+        config: checked.
+        plugins: adapters and rules.
+        clock: the time; tests bring their own.
+        local: the devices of this host; tests bring their own.
+
     Raises:
-        ConfigError: a `config.json` cannot be read.
+        ConfigError: a file that the configuration names cannot be read.
     """
     polled, unreadable = sort_out(config, plugins)
     recorder = Recorder(config, plugins)
     async with Fetcher(monotonic=clock.monotonic) as fetcher:
-        targets = [PolledTarget(asked, recorder, fetcher, clock).target() for asked in polled]
-        lane = asyncio.Semaphore(MAX_IN_FLIGHT)
-        for pause_seconds in (0.0, PAUSE_SECONDS):
-            await clock.sleep(pause_seconds)
-            async with asyncio.TaskGroup() as group:
-                for target in targets:
-                    group.create_task(_in_lane(target.scrape, lane))
+        with (local or LocalDevices()).open() as devices:
+            await _ask_twice(make_targets(polled, recorder, fetcher, clock, devices), clock)
         versions = await _versions(polled, recorder, fetcher)
     return Visit(recorder, versions, tuple(unreadable))
+
+
+async def _ask_twice(targets: Sequence[Target], clock: Clock) -> None:
+    lane = asyncio.Semaphore(MAX_IN_FLIGHT)
+    for pause_seconds in (0.0, PAUSE_SECONDS):
+        await clock.sleep(pause_seconds)
+        async with asyncio.TaskGroup() as group:
+            for target in targets:
+                group.create_task(_in_lane(target.scrape, lane))
 
 
 async def _in_lane(scrape: Callable[[], Awaitable[object]], lane: asyncio.Semaphore) -> None:

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from pdscope.demo.physics.draw import Decode, Deployment, Draw, Frontend, Link, Prefill, Traffic
+from pdscope.demo.physics.draw import Decode, Deployment, Draw, Engine, Frontend, Link, Prefill, Traffic
 from pdscope.demo.physics.observer import DecodeSteps, Observer
 from pdscope.demo.physics.request import End, Request
 from pdscope.demo.physics.simulation import Simulation
@@ -157,10 +157,10 @@ def check_places(simulation: Simulation) -> None:
         if not state.transferring + state.ready + state.local + state.running:
             assert state.held_tokens == 0
     for prefill in simulation.prefills:
-        state = prefill.state()
-        assert min(state.bootstrapping, state.waiting, state.running, state.inflight) >= 0
-        if not state.running + state.inflight:
-            assert state.held_tokens == 0
+        places = prefill.state()
+        assert min(places.bootstrapping, places.waiting, places.running, places.inflight) >= 0
+        if not places.running + places.inflight:
+            assert places.held_tokens == 0
 
 
 def check_bytes(simulation: Simulation) -> None:
@@ -215,7 +215,7 @@ def check_requests(simulation: Simulation, watch: Watch) -> None:
 
 
 @pytest.mark.parametrize("engine", ["sglang", "vllm"])
-def test_a_computed_prompt_stays_in_prefills_pool_until_it_has_been_moved(engine: str) -> None:
+def test_a_computed_prompt_stays_in_prefills_pool_until_it_has_been_moved(engine: Engine) -> None:
     """With a link that carries next to nothing, the pool fills and nothing is computed any more."""
     link = Link(nic_bytes_per_second=1e6)
     draw = Draw(engine=engine, link=link, prefill=Prefill(pool_tokens=40_000), traffic=Traffic(requests_per_second=8.0))

@@ -86,6 +86,11 @@ def test_prefill_throughput_of_llama_8b() -> None:
     assert outcome.input_tokens_per_second == pytest.approx(27_670, rel=NEAR)
 
 
+def test_decode_of_a_small_mixture_of_experts_for_one_user() -> None:
+    """Qwen3.5-35B-A3B on one H100: 5.8 ms; the model's shape is the like Qwen3-30B-A3B."""
+    assert step_seconds(devices("Qwen/Qwen3-30B-A3B", 1), 1, 500.0) == pytest.approx(5.8e-3, rel=NEAR)
+
+
 @pytest.mark.parametrize(
     ("model", "kv_bytes"),
     [(LLAMA_8B, 131_072), (LLAMA_70B, 327_680), (DEEPSEEK, 70_272)],

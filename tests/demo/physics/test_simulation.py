@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from itertools import pairwise
 from math import isnan
-from typing import Literal
 
 import pytest
 
 from pdscope.demo.physics.clock import Clock, Level
-from pdscope.demo.physics.draw import Decode, Deployment, Draw, Frontend, Link, Prefill, Traffic
+from pdscope.demo.physics.draw import Decode, Deployment, Draw, Engine, Frontend, Link, LossPolicy, Prefill, Traffic
 from pdscope.demo.physics.network import Network
 from pdscope.demo.physics.observer import DecodeSteps, Observer
 from pdscope.demo.physics.outcome import Outcome, run
@@ -19,8 +19,8 @@ from pdscope.demo.physics.request import End, Request
 from pdscope.demo.physics.simulation import Simulation
 from pdscope.errors import UsageError
 
-Engine = Literal["sglang", "vllm"]
 ENGINES: tuple[Engine, ...] = ("sglang", "vllm")
+POLICIES: tuple[LossPolicy, ...] = ("fail", "recompute", "late_read")
 
 
 def history(simulation: Simulation) -> list[tuple[float, float, float, int]]:
@@ -100,7 +100,7 @@ class Gaps(Observer):
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_pool_that_overflows_takes_memory_back(engine: Engine) -> None:
-    """vLLM computes again what it preempted, SGLang brings it back; both finish it in the end."""
+    """SGLang brings back what it retracted, vLLM computes it again; both finish it in the end."""
     draw = Draw(
         engine=engine,
         decode=Decode(pool_tokens=12_000, reserved_tokens=16),
@@ -117,10 +117,10 @@ def test_a_pool_that_overflows_takes_memory_back(engine: Engine) -> None:
 
 
 def test_an_expired_lease_fails_or_is_computed_again_or_read_late() -> None:
-    """vLLM without heartbeats, behind few slots: what happens to the lost prompt is a policy."""
+    """Without heartbeats, behind few slots: what happens to the lost prompt is a policy of vLLM."""
     base = Draw(engine="vllm", decode=Decode(slots=4), warm_up_seconds=0.0)
     ends: dict[str, Outcome] = {}
-    for policy in ("fail", "recompute", "late_read"):
+    for policy in POLICIES:
         link = Link(lease_seconds=1.0, lease_renewed=False, loss_policy=policy)
         ends[policy] = run(replace(base, link=link), 60.0)
     assert ends["fail"].failed[End.LEASE_EXPIRED] > 5
@@ -166,13 +166,15 @@ def test_flows_share_a_port_fairly_and_the_fabric_bounds_all() -> None:
     """Two flows out of one port halve it; a third pair takes what the fabric leaves."""
     clock = Clock()
     done: dict[str, float] = {}
+
+    def arrived(name: str) -> None:
+        done[name] = clock.now_seconds
+
     network = Network(clock, lambda _: 100.0, 150.0)
     for name, source, target in (("a", 0, 0), ("b", 0, 1), ("c", 1, 2)):
-        network.send(
-            ("prefill", source), ("decode", target), 1000, lambda name=name: done.update({name: clock.now_seconds})
-        )
+        network.send(("prefill", source), ("decode", target), 1000, partial(arrived, name))
     clock.run(100.0)
-    assert done == {"a": pytest.approx(20.0, rel=0.01), "b": pytest.approx(20.0, rel=0.01), "c": pytest.approx(20.0, rel=0.01)}
+    assert done == pytest.approx({"a": 20.0, "b": 20.0, "c": 20.0}, rel=0.01)
 
 
 def test_the_clock_refuses_the_past() -> None:
@@ -211,7 +213,9 @@ def test_a_draw_that_is_no_deployment_says_where(draw: Draw, place: str) -> None
 
 
 def test_bursts_keep_the_mean_rate() -> None:
-    traffic = Traffic(requests_per_second=20.0, burst_factor=4.0, burst_seconds=0.5, prompt_tokens=50.0, output_tokens=3.0)
+    traffic = Traffic(
+        requests_per_second=20.0, burst_factor=4.0, burst_seconds=0.5, prompt_tokens=50.0, output_tokens=3.0
+    )
     simulation = Simulation(Draw(traffic=traffic))
     simulation.run(200.0)
     assert len(simulation.requests) == pytest.approx(4000, rel=0.2)
@@ -219,6 +223,23 @@ def test_bursts_keep_the_mean_rate() -> None:
     for one in simulation.requests:
         per_second[min(199, int(one.arrived_at))] += 1
     assert max(per_second) > 60
+
+
+def test_device_counters_run_while_a_pass_runs() -> None:
+    """A prefill pass takes longer than a device exporter's sample: its work is spread over its time."""
+    simulation = Simulation(Draw(traffic=Traffic(requests_per_second=6.0)))
+    simulation.run(10.0)
+    before = simulation.prefill_devices(0)[0]
+    for tick in range(1, 21):
+        simulation.run(10.0 + tick * 0.05)
+        after = simulation.prefill_devices(0)[0]
+        assert after.tensor_seconds - before.tensor_seconds < 0.05
+        assert after.tensor_seconds > before.tensor_seconds
+        before = after
+    assert simulation.decode_devices(0)[0].dram_seconds > 1.0
+    assert simulation.decode_devices(0)[0].nic_received_bytes == pytest.approx(before.nic_sent_bytes)
+    load = simulation.router.decode_load[0]
+    assert 0.0 < load.occupied_seconds < simulation.now_seconds
 
 
 @pytest.mark.bench

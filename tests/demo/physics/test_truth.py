@@ -10,7 +10,7 @@ import pytest
 from pdscope.demo.physics.draw import Draw
 from pdscope.demo.physics.truth import truth
 
-SECONDS = 30.0
+SECONDS = 25.0
 
 
 def draw(base: Draw | None = None, /, **changes: Any) -> Draw:
@@ -46,14 +46,19 @@ FAULTS: dict[str, tuple[Draw, str, str]] = {
         "kv_transfer_failing",
     ),
     "clients that went away": (
-        draw(traffic={"orphan_share": 0.4}, prefill={"pool_tokens": 60_000}, engine="vllm"),
+        draw(traffic={"orphan_share": 0.5}, prefill={"pool_tokens": 60_000}, engine="vllm"),
         "orphans",
         "kv_pinned",
+    ),
+    "leases shorter than the queue": (
+        draw(engine="vllm", decode={"slots": 10}, link={"lease_seconds": 0.2, "lease_renewed": False}),
+        "lease",
+        "decode_admission",
     ),
     "throttled cards": (draw(prefill={"compute_factor": 0.4}), "device_clocks", "hardware_degraded"),
     "one slow rank": (draw(prefill={"slow_rank": 0.4}), "device_clocks", "hardware_degraded"),
     "affinity": (
-        draw(deployment=PAIRS, frontend={"affinity": 1.0}, traffic={"requests_per_second": 5.5, "groups": 2}),
+        draw(deployment=PAIRS, frontend={"affinity": 1.0}, traffic={"requests_per_second": 5.0, "groups": 1}),
         "router_skew",
         "router_imbalance",
     ),
@@ -65,7 +70,11 @@ FAULTS: dict[str, tuple[Draw, str, str]] = {
         "cuda_graph_miss",
     ),
     "slow host": (draw(decode={"host_seconds": 0.05}), "host_overhead", "host_bound"),
-    "small token budget": (draw(prefill={"batch_tokens": 256, "pass_seconds": 0.03}), "prefill_schedule", "prefill_queue"),
+    "small token budget": (
+        draw(prefill={"batch_tokens": 256, "pass_seconds": 0.03}),
+        "prefill_schedule",
+        "prefill_queue",
+    ),
     "lost prefix cache": (
         draw(
             prefill={"prefix_cache": False},
@@ -87,7 +96,12 @@ FAULTS: dict[str, tuple[Draw, str, str]] = {
         draw(
             SMALL,
             deployment={"prefill_instances": 3},
-            traffic={"prompt_tokens": 12_000.0, "prompt_sigma": 0.3, "output_tokens": 700.0, "requests_per_second": 1.5},
+            traffic={
+                "prompt_tokens": 12_000.0,
+                "prompt_sigma": 0.3,
+                "output_tokens": 700.0,
+                "requests_per_second": 1.5,
+            },
             slo={"itl_p50_seconds": 0.009},
         ),
         "decode_hbm",

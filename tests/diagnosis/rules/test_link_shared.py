@@ -10,6 +10,7 @@ from pdscope.model.signal import SignalId
 from pdscope.model.topology import Role
 from support.signals import (
     CALM,
+    FINDINGS,
     Changes,
     changed,
     deployment,
@@ -20,7 +21,7 @@ from support.signals import (
     verdict_of,
 )
 
-SHARED = changed(CALM, {SignalId.NIC_CAPACITY: 50e9, SignalId.LINK_FOREIGN: derived(12e9)})
+SHARED = FINDINGS["link_shared"]
 
 
 def test_holds_with_both_figures() -> None:

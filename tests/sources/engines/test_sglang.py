@@ -33,6 +33,7 @@ IDLE_POOL = {
     Metric.KV_POOL_BYTES: 80 * GIB,
     Metric.KV_POOL_PAGES: 16384.0,
     Metric.PAGE_TOKENS: 64.0,
+    Metric.WEIGHT_BYTES_PER_RANK: 33.2 * GIB,
 }
 SCALARS = {
     PREFILL: IDLE_POOL
@@ -54,6 +55,8 @@ SCALARS = {
         Metric.PREFILL_BUSY: 309.70554545454513,
         Metric.IDLE: 129.71573920052722,
         Metric.STEPS: 1124.0,
+        Metric.TOKENIZER_CPU: 0.11000000000000003,
+        Metric.DETOKENIZER_CPU: 0.09999999999999998,
         Metric.TRANSFER_FAILURES: 1.0,
     },
     DECODE: IDLE_POOL
@@ -72,6 +75,10 @@ SCALARS = {
         Metric.GENERATED_TOKENS: 305328.0,  # while they are generated; generation_tokens_total waits for the end
         Metric.IDLE: 28.199073739245048,
         Metric.STEPS: 41798.0,
+        Metric.GRAPH_STEPS: 41798.0,
+        Metric.DECODE_BUSY: 489.4384346150406,
+        Metric.TOKENIZER_CPU: 0.10000000000000009,
+        Metric.DETOKENIZER_CPU: 0.06000000000000004,
         Metric.PREEMPTIONS: 2.0,
         Metric.TRANSFER_FAILURES: 1.0,
     },
@@ -94,6 +101,10 @@ SCALARS = {
         Metric.PREFILL_BUSY: 210.06190909090907,
         Metric.IDLE: 16.874620024465422,
         Metric.STEPS: 25955.0 + 747.0,  # decode's and prefill's passes
+        Metric.GRAPH_STEPS: 25955.0,
+        Metric.DECODE_BUSY: 517.8710841801892,
+        Metric.TOKENIZER_CPU: 0.040000000000000036,
+        Metric.DETOKENIZER_CPU: 0.030000000000000027,
     },
 }
 HISTOGRAMS = {
@@ -233,7 +244,9 @@ def test_just_started(role: str) -> None:
     assert reading.lazy() == {
         Metric.ALLOCATION_TIME,
         Metric.BOOTSTRAP_FAILURES,
+        Metric.EAGER_STEPS,
         Metric.EXPOSED_TRANSFER_TIME,
+        Metric.GRAPH_STEPS,
         Metric.HANDSHAKE_TIME,
         Metric.ITL,
         Metric.KV_TRANSFER_BYTES,
@@ -255,9 +268,9 @@ def test_just_started(role: str) -> None:
 
 
 def test_without_device_timer() -> None:
-    """Prefill's busy time is unknown, not zero; NIXL's latency is read as it is."""
+    """What the devices' time went to is unknown, not zero; NIXL's latency is read as it is."""
     reading = read_engine(page("sglang-0.5.23-prefill-nixl-nomfu.prom"))
-    assert Metric.PREFILL_BUSY not in reading.known() | reading.lazy()
+    assert not {Metric.PREFILL_BUSY, Metric.DECODE_BUSY} & (reading.known() | reading.lazy())
     assert reading.histograms()[Metric.KV_TRANSFER_TIME] == pytest.approx((1064, 340.83722023820934), rel=1e-12)
     assert reading.histograms()[Metric.KV_TRANSFER_BYTES] == (4 * 1064, 4 * 335730 * MIB)
 
@@ -482,6 +495,7 @@ def test_loads_of_prefill() -> None:
         Metric.KV_POOL_TOKENS: 1048576,
         Metric.KV_POOL_TOKENS_PER_RANK: 1048576,
         Metric.KV_POOL_BYTES: 80 * GIB,
+        Metric.WEIGHT_BYTES_PER_RANK: pytest.approx(33.2 * GIB),
         Metric.PREFILL_BUSY: pytest.approx(341.870212),
     }
     assert reading.scrape.facts == {Fact.ENGINE_VERSION: "0.5.23", Fact.ROLE: "prefill"}
@@ -495,6 +509,60 @@ def test_loads_of_decode() -> None:
     assert reading.value(Metric.DECODE_TRANSFER_QUEUE) == 4
     assert reading.value(Metric.WAITING_CAPACITY) == 0
     assert role_of(reading.scrape.facts, ADAPTERS) is Role.DECODE
+
+
+def test_loads_of_decode_steps() -> None:
+    """Steps, their batches and their times added up: the first three of the moments, microseconds as seconds."""
+    reading = read_loads(page("sglang-0.5.23-v1_loads-decode.json"))
+    assert reading.value(Metric.DECODE_STEPS) == 41212
+    assert reading.value(Metric.DECODE_STEP_REQUESTS) == 300881
+    assert reading.value(Metric.DECODE_STEP_TIME) == pytest.approx(558.21)
+    assert not _STEPS & read_loads(page("sglang-0.5.23-v1_loads-prefill.json")).known()  # null before the first step
+
+
+_STEPS = {Metric.DECODE_STEPS, Metric.DECODE_STEP_REQUESTS, Metric.DECODE_STEP_TIME}
+
+
+@pytest.mark.parametrize(
+    ("moments", "known"),
+    [
+        (None, set()),
+        ([], set()),
+        ([5], {Metric.DECODE_STEPS}),
+        ([5, 40, 90_000], _STEPS),
+        ([5, None, 90_000], _STEPS - {Metric.DECODE_STEP_REQUESTS}),
+        ([True, "40", {}], set()),
+    ],
+)
+def test_moments_that_are_not_all_there(moments: object, known: set[Metric]) -> None:
+    """What is no number is unknown, and the rest keeps its place."""
+    document = loads("decode")
+    document["loads"][0]["decode_moments"] = moments
+    reading = read_loads(json.dumps(document).encode())
+    assert reading.known() & _STEPS == known
+    assert reading.value(Metric.RUNNING) == 8
+
+
+def test_steps_of_dp_ranks() -> None:
+    """Ranks step together, so steps and their time are a mean; the batches of all make the batch."""
+    document = loads("decode")
+    document["loads"].append(document["loads"][0] | {"dp_rank": 1})
+    reading = read_loads(json.dumps(document).encode())
+    assert reading.value(Metric.DECODE_STEPS) == 41212
+    assert reading.value(Metric.DECODE_STEP_REQUESTS) == 2 * 300881
+    assert reading.value(Metric.DECODE_STEP_TIME) == pytest.approx(558.21)
+
+
+def test_steps_outside_graphs() -> None:
+    """Each mode of a decode pass is its own metric, prefill's passes are neither."""
+    body = page(DECODE)
+    assert b'mode="decode_cuda_graph"' in body
+    outside = read_engine(body.replace(b'mode="decode_cuda_graph"', b'mode="decode_none"'))
+    assert outside.value(Metric.EAGER_STEPS) == outside.value(Metric.STEPS) == 41798
+    assert outside.lazy() >= {Metric.GRAPH_STEPS}
+    prefill = read_engine(page(PREFILL))
+    assert prefill.lazy() >= {Metric.GRAPH_STEPS, Metric.EAGER_STEPS}
+    assert prefill.value(Metric.STEPS) == 1124
 
 
 def test_loads_of_dp_ranks() -> None:
@@ -644,7 +712,15 @@ JSON = st.recursive(
 )
 GROUP = st.dictionaries(st.sampled_from(["mode", "waiting", "kv_cache_gb", 'a"} 1\n', "é"]), JSON)
 LOAD = st.fixed_dictionaries(
-    {}, optional={"dp_rank": JSON, "num_running_reqs": JSON, "disaggregation": GROUP, "queues": GROUP, "memory": GROUP}
+    {},
+    optional={
+        "dp_rank": JSON,
+        "num_running_reqs": JSON,
+        "decode_moments": JSON,
+        "disaggregation": GROUP,
+        "queues": GROUP,
+        "memory": GROUP,
+    },
 )
 ANSWER = st.fixed_dictionaries({"loads": st.lists(LOAD | JSON, max_size=3)}, optional={"version": JSON})
 

@@ -68,11 +68,12 @@ class Clock:
 class Level:
     """A count that changes at moments, and its integral over time: the two sides of Little's law."""
 
-    __slots__ = ("_area", "_clock", "_since", "entered", "value")
+    __slots__ = ("_area", "_clock", "_occupied_seconds", "_since", "entered", "value")
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._area = 0.0
+        self._occupied_seconds = 0.0
         self._since = clock.now_seconds
         self.value = 0
         self.entered = 0
@@ -81,6 +82,8 @@ class Level:
         """Raises the level now; `entered` counts what came in."""
         now = self._clock.now_seconds
         self._area += self.value * (now - self._since)
+        if self.value:
+            self._occupied_seconds += now - self._since
         self._since = now
         self.value += change
         if change > 0:
@@ -94,3 +97,8 @@ class Level:
     def area(self) -> float:
         """Integral up to now, units times seconds."""
         return self._area + self.value * (self._clock.now_seconds - self._since)
+
+    @property
+    def occupied_seconds(self) -> float:
+        """Time up to now with a level other than zero."""
+        return self._occupied_seconds + (self._clock.now_seconds - self._since if self.value else 0.0)

@@ -48,6 +48,24 @@ class Activity:
         self.flop += flop
         self.bytes += read_bytes
 
+    def split(self, share: float) -> Activity:
+        """That share of it, as an activity of its own."""
+        part = Activity(self._machine)
+        part.kernel_seconds = self.kernel_seconds * share
+        part.occupied_seconds = self.occupied_seconds * share
+        part.flop = self.flop * share
+        part.bytes = self.bytes * share
+        return part
+
+    def plus(self, other: Activity) -> Activity:
+        """Both together."""
+        whole = self.split(1.0)
+        whole.kernel_seconds += other.kernel_seconds
+        whole.occupied_seconds += other.occupied_seconds
+        whole.flop += other.flop
+        whole.bytes += other.bytes
+        return whole
+
     def ranks(self, sent_bytes: float, received_bytes: float) -> tuple[DeviceCounters, ...]:
         """One a device; the instance's NIC bytes spread evenly. A rank faster than the slowest waits for it."""
         machine = self._machine

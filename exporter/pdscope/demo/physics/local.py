@@ -39,7 +39,7 @@ class LocalPrefill:
     def add(self, request: Request, tokens: int) -> None:
         """Queues the first `tokens` tokens of `request`."""
         cached = request.shared_tokens if self._settings.prefix_cache and request.group in self._groups else 0
-        if request.preemptions == 0:
+        if request.prefill < 0 and not request.preemptions:
             request.cached_tokens = cached
         self.cached_tokens += cached
         self._waiting.append(request)

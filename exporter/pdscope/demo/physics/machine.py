@@ -124,7 +124,8 @@ class Machine:
         flop = 2.0 * model.active_parameters * batch + model.decode_flop_per_pair * context_tokens
         memory = weights / self._weights_per_second() + kv_bytes / self._kv_per_second()
         compute = flop / self._flop_per_second()
-        return np.maximum(memory, compute) + self.collective_seconds(batch), flop, weights + kv_bytes
+        busy = np.maximum(np.maximum(memory, compute), model.layers * model.layer_floor_seconds)
+        return busy + self.collective_seconds(batch), flop, weights + kv_bytes
 
 
 def machine(draw: Draw, devices: int, clocks: tuple[float, ...], pool_tokens: int | None) -> Machine:

@@ -29,6 +29,7 @@ class ModelShape:
         expert_share: share of the parameters that sits in routed experts.
         hidden: size of a token's activation, elements.
         kernel_efficiency: share of the achievable rate of one large matrix product that a whole prefill pass keeps.
+        layer_floor_seconds: a decode layer takes no less, however little it reads: its kernels start one by one.
         expert_parallel: attention is data-parallel and tokens travel to their experts, instead of all-reduces.
     """
 
@@ -46,6 +47,7 @@ class ModelShape:
     experts_per_token: int = 0
     expert_share: float = 0.0
     kernel_efficiency: float = 0.75
+    layer_floor_seconds: float = 40e-6
     expert_parallel: bool = False
 
     @property
@@ -95,6 +97,7 @@ _MODELS = (
         experts_per_token=8,
         expert_share=0.95,
         kernel_efficiency=0.4,
+        layer_floor_seconds=100e-6,
     ),
     ModelShape(
         name="deepseek-ai/DeepSeek-V3",
@@ -111,6 +114,7 @@ _MODELS = (
         experts_per_token=8,
         expert_share=0.97,
         kernel_efficiency=0.35,
+        layer_floor_seconds=120e-6,
         expert_parallel=True,
     ),
 )

@@ -24,7 +24,7 @@ class PrefillState:
 
     Attributes:
         bootstrapping: wait for decode's handshake and memory (SGLang).
-        waiting: wait for a pass; `waiting_tokens` is what is left to compute of them.
+        waiting: wait for a pass; `waiting_tokens` is the length of their prompts.
         running: have a part in the pass that runs, or are between two chunks.
         inflight: computed, and their KV not yet released.
         held_tokens: pool tokens of running and inflight requests.
@@ -89,11 +89,22 @@ class PrefillInstance:
         self.waiting = Level(clock)
         self.running = Level(clock)
         self.inflight = Level(clock)
-        self.activity = Activity(machine)
+        self._done_activity = Activity(machine)
+        self._pass_activity = Activity(machine)
+        self._pass_started_at = 0.0
+        self._pass_ends_at = 0.0
         self.passes = 0
         self.computed_tokens = 0
         self.cached_tokens = 0
         self.busy_seconds = 0.0
+
+    @property
+    def activity(self) -> Activity:
+        """Of its devices up to now: of the pass that runs, the share that has passed."""
+        if not self._busy:
+            return self._done_activity
+        share = (self._clock.now_seconds - self._pass_started_at) / (self._pass_ends_at - self._pass_started_at)
+        return self._done_activity.plus(self._pass_activity.split(share))
 
     def state(self) -> PrefillState:
         """What it holds now."""
@@ -125,7 +136,12 @@ class PrefillInstance:
             self.release(request)
 
     def release(self, request: Request) -> None:
-        """The KV of `request` is not needed any more; it is noticed, and freed, between two passes."""
+        """The KV of `request` is not needed any more; it is noticed, and freed, between two passes.
+
+        Harmless when nothing is held for it.
+        """
+        if request not in self._inflight:
+            return
         if self._busy:
             self._to_release.append(request)
         else:
@@ -158,7 +174,10 @@ class PrefillInstance:
         seconds = self._settings.pass_seconds + work.seconds
         self._busy = True
         self.passes += 1
-        self._clock.after(seconds, partial(self._finish, parts, now, work))
+        self._pass_started_at, self._pass_ends_at = now, now + seconds
+        self._pass_activity = Activity(self.machine)
+        self._pass_activity.add(work.seconds, work.flop, work.bytes, PREFILL_OCCUPANCY)
+        self._clock.at(self._pass_ends_at, partial(self._finish, parts, now, work))
 
     def _choose(self) -> list[tuple[Request, int]]:
         budget = self._settings.batch_tokens
@@ -170,8 +189,6 @@ class PrefillInstance:
                     break
                 request = self._waiting.popleft()
                 self.waiting.drop()
-                if request.is_over:
-                    continue
                 self.running.add()
                 request.prefill_started_at = self._clock.now_seconds
                 self._observer.stamped(request, "prefill_started_at")
@@ -206,7 +223,8 @@ class PrefillInstance:
 
     def _finish(self, parts: list[tuple[Request, int]], started_at: float, work: Pass) -> None:
         now = self._clock.now_seconds
-        self.activity.add(work.seconds, work.flop, work.bytes, PREFILL_OCCUPANCY)
+        self._done_activity = self._done_activity.plus(self._pass_activity)
+        self._pass_activity = Activity(self.machine)
         self.busy_seconds += now - started_at
         told: list[tuple[Request, Chunk, bool]] = []
         for request, size in parts:

@@ -6,6 +6,7 @@ from functools import partial
 
 from pdscope.demo.physics.clock import Clock
 from pdscope.demo.physics.decode import DecodeInstance
+from pdscope.demo.physics.devices import DeviceCounters
 from pdscope.demo.physics.draw import Draw
 from pdscope.demo.physics.local import LocalPrefill
 from pdscope.demo.physics.machine import machine
@@ -74,6 +75,19 @@ class Simulation:
         self.clock.run(to_seconds)
         for decode in self.decodes:
             decode.stepper.settle()
+
+    def prefill_devices(self, number: int) -> tuple[DeviceCounters, ...]:
+        """Counters of the devices of that prefill instance, one a rank, up to now."""
+        port = ("prefill", number)
+        network = self.network
+        return self.prefills[number].activity.ranks(network.sent_bytes(port), network.received_bytes(port))
+
+    def decode_devices(self, number: int) -> tuple[DeviceCounters, ...]:
+        """Counters of the devices of that decode or unified instance, one a rank, with all steps that have ended."""
+        port = ("decode", number)
+        stepper, network = self.decodes[number].stepper, self.network
+        stepper.settle()
+        return stepper.activity.ranks(network.sent_bytes(port), network.received_bytes(port))
 
     def end(self, request: Request, end: End) -> None:
         """`request` is over for its user; what instances still hold of it, its way has to clear."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pdscope.diagnosis.base import Case, Rule, Threshold, bench
+from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import SignalId, instance_scope
 from pdscope.model.topology import Role
@@ -12,9 +12,10 @@ from pdscope.model.units import Unit
 
 
 def evaluate(case: Case) -> Iterator[Finding]:
-    """Per prefill instance: a full pool, next to nobody computing, a queue, and a decode side that has time.
+    """Per prefill instance: a full pool, next to nobody computing, a queue, and a decode side that could fetch.
 
-    Pinned prompts are a symptom where decode or the link is at its limit: then those are the verdict.
+    Pinned prompts are a symptom where decode or the link is at its limit: then those are the verdict. Who cannot see
+    that decode has room and that transfers are quick cannot tell.
     """
     if not case.deployment.disaggregated:
         return
@@ -22,24 +23,47 @@ def evaluate(case: Case) -> Iterator[Finding]:
         board = bench(RULE, case, instance)
         full = board.weigh(SignalId.KV_USAGE, Op.GE, "usage")
         waiting = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, "queue")
-        queue = board.value(SignalId.PREFILL_QUEUE) or 0.0
-        still = board.weigh(SignalId.RUNNING, Op.LE, max(1.0, case.threshold(RULE, "running") * queue))
-        free = Truth.TRUE
-        for decoder in case.instances(Role.DECODE):
-            scope = instance_scope(decoder.name)
-            if case.signals.value(SignalId.ADMISSION_QUEUE, scope) is not None:
-                free &= board.weigh(SignalId.ADMISSION_QUEUE, Op.LT, "decode_queue", scope)
-        if board.signal(SignalId.LINK_UTILIZATION) is not None:
-            free &= board.weigh(SignalId.LINK_UTILIZATION, Op.LT, "link")
         yield board.finding(
-            full & waiting & still & free,
+            full & waiting & _still(board) & _decode_has_room(board) & _nothing_moves(board),
             headline=f"{instance.name} holds {board.text(SignalId.KV_USAGE)} of its KV pool with "
             f"{board.text(SignalId.RUNNING)} in computation while {board.text(SignalId.PREFILL_QUEUE)} wait: the pool "
-            "is full of finished prompts that nobody fetches, and decode has nothing to do",
+            "is full of finished prompts that nobody fetches, although decode has room",
             strength=0.8,
-            decisive=(SignalId.KV_USAGE, SignalId.PREFILL_QUEUE),
+            decisive=(SignalId.KV_USAGE, SignalId.PREFILL_QUEUE, SignalId.ADMISSION_QUEUE),
             culprits=(instance.name,),
         )
+
+
+def _still(board: Bench) -> Truth:
+    """Next to nobody is in computation: what fills the pool is done. One huge prompt fills it too, and computes."""
+    queue = board.value(SignalId.PREFILL_QUEUE) or 0.0
+    still = board.weigh(SignalId.RUNNING, Op.LE, max(1.0, board.case.threshold(RULE, "running") * queue))
+    for activity in (SignalId.TENSOR_UTILIZATION, SignalId.PREFILL_FLOP_UTILIZATION):
+        if board.signal(activity) is not None:
+            still &= board.weigh(activity, Op.LT, "compute")
+    return still
+
+
+def _decode_has_room(board: Bench) -> Truth:
+    """Nobody stands before decode, and its pool has room, on every instance."""
+    room = Truth.TRUE
+    for decoder in board.case.instances(Role.DECODE):
+        scope = instance_scope(decoder.name)
+        room &= board.weigh(SignalId.ADMISSION_QUEUE, Op.LT, "decode_queue", scope)
+        room &= board.weigh(SignalId.KV_USAGE, Op.LT, "decode_usage", scope)
+    return room
+
+
+def _nothing_moves(board: Bench) -> Truth:
+    """Transfers are few or quick, and the link is not full; unknown where neither their number nor time is known."""
+    signs = ((SignalId.TRANSFER_IN_FLIGHT, "in_flight"), (SignalId.TRANSFER_TTFT_SHARE, "ttft_share"))
+    known = [(signal, name) for signal, name in signs if board.signal(signal) is not None]
+    quiet = Truth.TRUE
+    for signal, name in known or signs:
+        quiet &= board.weigh(signal, Op.LT, name)
+    if board.signal(SignalId.LINK_UTILIZATION) is not None:
+        quiet &= board.weigh(SignalId.LINK_UTILIZATION, Op.LT, "link")
+    return quiet
 
 
 RULE = Rule(
@@ -50,7 +74,11 @@ RULE = Rule(
         Threshold("usage", 0.95, Unit.RATIO, "usage of prefill's pool at which no further prompt fits"),
         Threshold("queue", 1, Unit.REQUESTS, "requests that stand before prefill"),
         Threshold("running", 0.1, Unit.RATIO, "requests in computation by those that wait: next to none"),
+        Threshold("compute", 0.5, Unit.RATIO, "tensor activity, or estimated share of the FLOP, of a prefill at work"),
         Threshold("decode_queue", 1, Unit.REQUESTS, "requests that stand before decode's admission"),
+        Threshold("decode_usage", 0.9, Unit.RATIO, "usage of decode's pool, KV in flight included, that leaves no room"),
+        Threshold("in_flight", 4, Unit.REQUESTS, "transfers in progress: 5 to 6 on a full link, 0 to 1 beside it"),
+        Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("link", 0.9, Unit.RATIO, "demand by capacity at which the link is why nothing is fetched"),
     ),
     remedies=("shorter_lease", "abort_prefill", "free_prefill_memory"),

@@ -16,27 +16,26 @@ _LINK = Scope(ScopeKind.LINK, "prefill->decode")
 def evaluate(case: Case) -> Iterator[Finding]:
     """Posting takes a good part of the transfer; or pages are small and speed falls; or unequal parallelism cuts heads.
 
-    Each only with transfers that are late and a link that is far from full: small pages on a quick link are healthy,
-    and so is unequal parallelism.
+    Each only with transfers that are late, and the latter two only where they are slow for their bytes over a link that
+    is far from full: small pages on a quick link are healthy, and so is unequal parallelism, and a rate falls with the
+    traffic as well. Posting needs no such proof: on a full link it is next to nothing of a transfer's time.
     """
     if not case.deployment.disaggregated:
         return
     board = Bench(RULE, case, _LINK)
     late = board.weigh(SignalId.TRANSFER_TTFT_SHARE, Op.GE, "ttft_share")
-    room = board.weigh(SignalId.LINK_UTILIZATION, Op.LT, "room")
-    posting = Truth.UNKNOWN
+    posting = Truth.FALSE  # where no engine times it, the other two signs remain
     if board.signal(SignalId.POST_SHARE) is not None:
         posting = board.weigh(SignalId.POST_SHARE, Op.GE, "post")
     small = board.weigh(SignalId.DESCRIPTOR_BYTES, Op.LT, "piece")
     falling = board.weigh(SignalId.ACHIEVED_TREND, Op.LT, "falling")
     many = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "many")
-    scattered = small & falling & many
-    cut = _cut(board) & small
+    scattered = falling & many
+    slow = board.weigh(SignalId.TRANSFER_LINK_SHARE, Op.LT, "slow")
+    room = board.weigh(SignalId.LINK_UTILIZATION, Op.LT, "room")
     decisive = SignalId.POST_SHARE if posting is Truth.TRUE else SignalId.DESCRIPTOR_BYTES
-    known = [t for t in (posting, scattered, cut) if t is not Truth.UNKNOWN]
-    signs = posting | scattered | cut if posting is not Truth.UNKNOWN or not known else scattered | cut
     yield board.finding(
-        signs & late & room,
+        (posting | ((scattered | _cut(board)) & small & slow & room)) & late,
         headline=_words(board, posting, scattered),
         strength=0.75,
         decisive=(decisive, SignalId.TRANSFER_TTFT_SHARE),
@@ -44,21 +43,19 @@ def evaluate(case: Case) -> Iterator[Finding]:
 
 
 def _cut(board: Bench) -> Truth:
-    """Unequal tensor parallelism slices the heads of a GQA cache, and transfers are slow for their bytes."""
+    """Unequal tensor parallelism slices the heads of a GQA cache."""
     deployment = board.case.deployment
     shape = deployment.model.kv or deployment.model.file_kv
     sides = [{i.attention_ranks for i in deployment.of_role(role)} for role in (Role.PREFILL, Role.DECODE)]
-    if shape is None or shape.attention is Attention.MLA or sides[0] == sides[1]:
-        return Truth.FALSE
-    return board.weigh(SignalId.TRANSFER_LINK_SHARE, Op.LT, "slow")
+    return Truth.of(shape is not None and shape.attention is not Attention.MLA and sides[0] != sides[1])
 
 
 def _words(board: Bench, posting: Truth, scattered: Truth) -> str:
     pieces = f"pieces of {board.text(SignalId.DESCRIPTOR_BYTES)}"
     took = f"a transfer takes {board.text(SignalId.TRANSFER_TIME)}, {board.text(SignalId.TRANSFER_TTFT_SHARE)} of TTFT"
-    full = f"the link is {board.text(SignalId.LINK_UTILIZATION)} full"
     if posting is Truth.TRUE:
-        return f"{took}, {board.text(SignalId.POST_SHARE)} of it to post {pieces}, while {full}"
+        return f"{took}, {board.text(SignalId.POST_SHARE)} of it to post {pieces}"
+    full = f"the link is {board.text(SignalId.LINK_UTILIZATION)} full"
     if scattered is Truth.TRUE:
         return (
             f"{took}; in {pieces} the rate fell to {board.text(SignalId.ACHIEVED_TREND)} within the window with "
@@ -76,7 +73,7 @@ RULE = Rule(
         Threshold("piece", 65536, Unit.BYTES, "below it a descriptor costs more to post than to move at 50 GB/s"),
         Threshold("falling", 0.85, Unit.RATIO, "rate of the newer half of the window by the older"),
         Threshold("many", 4, Unit.REQUESTS, "transfers at a time; healthy pairs had below 1"),
-        Threshold("slow", 0.1, Unit.RATIO, "of what a pair has, by a transfer in sliced heads"),
+        Threshold("slow", 0.1, Unit.RATIO, "of what a pair has; a link at half its load slows a transfer by 1.5"),
         Threshold("room", 0.5, Unit.RATIO, "demand by capacity above which the link itself explains slow transfers"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
     ),

@@ -26,9 +26,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
     visible = board.weigh(SignalId.TRANSFER_FLOOR_STEPS, Op.GE, "steps")
     alone = _alone(board)
     flat = _flat(board)
-    lopsided = Truth.FALSE
-    if board.signal(SignalId.NIC_IMBALANCE) is not None and board.signal(SignalId.LINK_FOREIGN) is not None:
-        lopsided = board.weigh(SignalId.NIC_IMBALANCE, Op.GE, "imbalance")
+    lopsided = _lopsided(board)
     decisive = SignalId.TRANSFER_LINK_SHARE
     if alone is not Truth.TRUE:
         decisive = SignalId.ACHIEVED_SHARE if flat is Truth.TRUE else SignalId.NIC_IMBALANCE
@@ -53,7 +51,21 @@ def _flat(board: Bench) -> Truth:
     many = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "many")
     low = board.weigh(SignalId.ACHIEVED_SHARE, Op.LT, "share")
     steady = board.weigh(SignalId.ACHIEVED_TREND, Op.GE, "steady")
-    return many & low & steady
+    settled = board.weigh(SignalId.ACHIEVED_TREND, Op.LE, 1 / board.case.threshold(RULE, "steady"))
+    return many & low & steady & settled
+
+
+def _lopsided(board: Bench) -> Truth:
+    """Some ports carry all of it, and a transfer is no faster than they are.
+
+    Ports that KV does not go through say nothing. Ports that lie idle beside enough others are no fault: a host has
+    ports of other devices and of storage.
+    """
+    imbalance = board.value(SignalId.NIC_IMBALANCE)
+    if imbalance is None or board.signal(SignalId.LINK_FOREIGN) is None:
+        return Truth.FALSE
+    uneven = board.weigh(SignalId.NIC_IMBALANCE, Op.GE, "imbalance")
+    return uneven & board.weigh(SignalId.TRANSFER_LINK_SHARE, Op.LE, 1 / imbalance) if uneven is Truth.TRUE else uneven
 
 
 def _words(board: Bench, alone: Truth, flat: Truth) -> str:
@@ -81,7 +93,7 @@ RULE = Rule(
         Threshold("few", 1.5, Unit.REQUESTS, "transfers at a time that count as one alone"),
         Threshold("many", 4, Unit.REQUESTS, "transfers at a time; healthy pairs had below 1"),
         Threshold("piece", 65536, Unit.BYTES, "descriptors from which posting is no explanation"),
-        Threshold("steady", 0.85, Unit.RATIO, "rate of the newer half of the window by the older: not falling"),
+        Threshold("steady", 0.85, Unit.RATIO, "rate of one half of the window by the other: flat"),
         Threshold("steps", 1, Unit.COUNT, "engine steps that a transfer at `share` of the link takes"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("imbalance", 1.8, Unit.RATIO, "busiest port by the mean: two ports of which one carries nine tenths"),

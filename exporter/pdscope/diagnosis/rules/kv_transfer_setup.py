@@ -32,15 +32,26 @@ def evaluate(case: Case) -> Iterator[Finding]:
 
 
 def _decode_has_room(board: Bench) -> Truth:
-    """No decode instance keeps anyone waiting for slots or memory: a handshake waits for that as well."""
+    """No decode instance keeps anyone waiting for slots or memory: a handshake waits for that as well.
+
+    An engine's admission queue may hold the handshakes themselves: rate by set-up time of them, by Little's law. Where
+    one of queue and memory is not told the other decides; where neither is, nobody knows.
+    """
+    handshakes = (board.value(SignalId.SETUP_TIME) or 0.0) * (board.value(SignalId.REQUESTS_PER_SECOND) or 0.0)
+    longest = board.case.threshold(RULE, "queue") + handshakes
     truth = Truth.TRUE
     for instance in board.case.instances(Role.DECODE):
         scope = instance_scope(instance.name)
-        queue = board.case.signals.value(SignalId.ADMISSION_QUEUE, scope)
-        if queue is not None:
-            truth &= board.weigh(SignalId.ADMISSION_QUEUE, Op.LT, "queue", scope)
-        if board.case.signals.value(SignalId.KV_FREE_REQUESTS, scope) is not None:
-            truth &= board.weigh(SignalId.KV_FREE_REQUESTS, Op.GE, 1.0, scope)
+        told = (SignalId.ADMISSION_QUEUE, SignalId.KV_FREE_REQUESTS)
+        neither = all(board.signal(signal, scope) is None for signal in told)
+        for signal, op, limit in (
+            (SignalId.ADMISSION_QUEUE, Op.LT, longest),
+            (SignalId.KV_FREE_REQUESTS, Op.GE, 1.0),
+        ):
+            if neither or board.signal(signal, scope) is not None:
+                truth &= board.weigh(signal, op, limit, scope)
+        if board.signal(SignalId.RUNNING_TO_LIMIT, scope) is not None:
+            truth &= board.weigh(SignalId.RUNNING_TO_LIMIT, Op.LT, 1.0, scope)
     return truth
 
 
@@ -52,7 +63,7 @@ RULE = Rule(
         Threshold("share", 0.5, Unit.RATIO, "set-up by set-up and transfer: the larger part"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("room", 0.5, Unit.RATIO, "demand by capacity above which the link itself may delay a handshake"),
-        Threshold("queue", 1, Unit.REQUESTS, "requests that stand before decode's admission"),
+        Threshold("queue", 1, Unit.REQUESTS, "requests that stand before decode's admission, handshakes aside"),
     ),
     remedies=("warm_up_connections", "faster_bootstrap", "more_transfer_threads"),
 )

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
-from pdscope.model.signal import Scope, ScopeKind, SignalId
-from pdscope.model.topology import Role
+from pdscope.model.signal import Quality, Scope, ScopeKind, SignalId
+from pdscope.model.topology import Instance, Role
 from pdscope.model.units import Unit
 
 _LINK = Scope(ScopeKind.LINK, "prefill->decode")
@@ -19,20 +19,23 @@ def evaluate(case: Case) -> Iterator[Finding]:
         yield _faster_than_the_line(Bench(RULE, case, _LINK))
     for instance in case.instances(Role.PREFILL, Role.DECODE, Role.UNIFIED):
         board = bench(RULE, case, instance)
-        if board.signal(SignalId.DEVICE_BUSY) is not None and board.signal(SignalId.HBM_UTILIZATION) is not None:
-            yield _blind_sensor(board)
+        moved = board.signal(SignalId.HBM_UTILIZATION)
+        sensed = moved is not None and moved.quality is Quality.MEASURED  # an estimate is no sensor
+        if sensed and board.signal(SignalId.DEVICE_BUSY) is not None:
+            yield _blind_sensor(board, instance)
 
 
 def _faster_than_the_line(board: Bench) -> Finding:
     """Whether the transfer is slow cannot be told from a time that is not the time of its bytes.
 
-    With TTFT within its objective nothing hangs on it, and where nothing is in transfer either.
+    With TTFT within its objective nothing hangs on it. By Little's law the requests in transfer tell how long the
+    hand-over takes at least about: where that is no real part of TTFT, nothing hangs on it either.
     """
     impossible = board.weigh(SignalId.SPEED_TO_LINE, Op.GT, "line")
     if impossible is Truth.UNKNOWN:
         board.missing.clear()  # nothing is distrusted for lack of a figure
         return board.finding(Truth.FALSE)
-    waiting = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "in_flight")
+    waiting = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, _enough(board))
     return board.finding(
         impossible & board.case.broken("ttft") & waiting,
         headline=f"transfers are said to take {board.text(SignalId.TRANSFER_TIME)}, "
@@ -44,12 +47,27 @@ def _faster_than_the_line(board: Bench) -> Finding:
     )
 
 
-def _blind_sensor(board: Bench) -> Finding:
-    """Profiling counters at zero on a device that is busy all the time: another profiler holds them."""
+def _enough(board: Bench) -> float:
+    """Requests in transfer from which the hand-over is a real share of TTFT, and at least so many that some wait."""
+    least = board.case.threshold(RULE, "in_flight")
+    rate, ttft = board.value(SignalId.REQUESTS_PER_SECOND), board.value(SignalId.TTFT_MEAN)
+    if rate is None or ttft is None:
+        return least
+    return max(least, board.case.threshold(RULE, "ttft_share") * ttft * rate)
+
+
+def _blind_sensor(board: Bench, instance: Instance) -> Finding:
+    """Profiling counters at zero on a device that is busy all the time: another profiler holds them.
+
+    The answer hangs on them only where the latency that the role makes is over.
+    """
+    broken = board.case.slo_broken
+    if instance.role is not Role.UNIFIED:
+        broken = board.case.broken("ttft" if instance.role is Role.PREFILL else "itl")
     busy = board.weigh(SignalId.DEVICE_BUSY, Op.GE, "busy")
     still = board.weigh(SignalId.HBM_UTILIZATION, Op.LE, "still")
     return board.finding(
-        busy & still & board.case.slo_broken,
+        busy & still & broken,
         headline=f"the devices of {board.scope.name} are busy {board.text(SignalId.DEVICE_BUSY)} of the time and move "
         f"{board.text(SignalId.HBM_UTILIZATION)} of their memory's bandwidth: the profiling counters are not counting",
         strength=0.8,
@@ -65,6 +83,7 @@ RULE = Rule(
     thresholds=(
         Threshold("line", 1.05, Unit.RATIO, "of the line rate; no transfer is faster than its line"),
         Threshold("in_flight", 1, Unit.REQUESTS, "transfers that wait, for the time to matter"),
+        Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("busy", 0.5, Unit.RATIO, "share of the time in which a kernel runs on a device that works"),
         Threshold("still", 0.001, Unit.RATIO, "memory activity that no running kernel leaves"),
     ),

@@ -2,68 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
-from pdscope.model.finding import Finding, Op, Verdict
+from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import SignalId, instance_scope
 from pdscope.model.topology import Instance, Role
 from pdscope.model.units import Unit
+
+_QUEUES = (Verdict.DECODE_KV_CAPACITY, Verdict.DECODE_ADMISSION)
+"""What overfeeding an instance makes of it and what comes before this verdict in the order of evidence."""
 
 
 def evaluate(case: Case) -> Iterator[Finding]:
     """Per role: the least that the fullest instance ever held against the most that the emptiest ever held.
 
     Work in flight (running, queued, in transfer) and the whole window: counts of running requests alone hide a queue,
-    and a moment's imbalance is how requests arrive. With the objectives kept nobody is hurt.
+    and a moment's imbalance is how requests arrive. Where the role keeps its objectives nobody is hurt. Only instances
+    of the same size are compared: a larger one is meant to hold more.
     """
     for role in (Role.PREFILL, Role.DECODE, Role.UNIFIED):
-        found = _between(case, role)
-        if found is not None:
-            yield found
+        alike: dict[tuple[int, int, int], list[Instance]] = {}
+        for instance in case.instances(role):
+            alike.setdefault((instance.tp, instance.pp, instance.dp), []).append(instance)
+        for members in alike.values():
+            if len(members) > 1:
+                yield _between(case, role, members)
         for instance in case.instances(role):
             board = bench(RULE, case, instance)
             if board.signal(SignalId.RANK_IMBALANCE) is not None:
-                yield _between_ranks(board, instance)
+                yield _between_ranks(board, role)
 
 
-def _between(case: Case, role: Role) -> Finding | None:
-    least = {i.name: case.signals.value(SignalId.WORK_LEAST, instance_scope(i.name)) for i in case.instances(role)}
-    most = {i.name: case.signals.value(SignalId.WORK_MOST, instance_scope(i.name)) for i in case.instances(role)}
-    held = {name: value for name, value in least.items() if value is not None}
-    room = {name: value for name, value in most.items() if value is not None}
-    if len(held) < 2 or set(held) != set(room):
-        return None
-    cold = min(room, key=lambda name: room[name])
-    bar = max(
-        case.threshold(RULE, "ratio") * max(1.0, room[cold]),
-        room[cold] + case.threshold(RULE, "difference"),
-    )
-    hot = sorted((name for name in held if name != cold), key=lambda name: (-held[name], name))
-    board = Bench(RULE, case, instance_scope(hot[0]))
+def _between(case: Case, role: Role, members: Sequence[Instance]) -> Finding:
+    least, most = _known(case, SignalId.WORK_LEAST, members), _known(case, SignalId.WORK_MOST, members)
+    if min(len(least), len(most)) < 2:  # noqa: PLR2004 - one is no comparison
+        board = bench(RULE, case, next((i for i in members if i.name not in least), members[0]))
+        return board.finding(board.weigh(SignalId.WORK_LEAST, Op.GE, "difference") & Truth.UNKNOWN)
+    cold = min(most, key=lambda name: (most[name], name))
+    bar = max(case.threshold(RULE, "ratio") * max(1.0, most[cold]), most[cold] + case.threshold(RULE, "difference"))
+    others = sorted((name for name in least if name != cold), key=lambda name: (-least[name], name))
+    if not others:
+        others = [cold]
+    hot, culprits = others[0], tuple(name for name in others if least[name] >= bar)
+    board = Bench(RULE, case, instance_scope(hot))
     over = board.weigh(SignalId.WORK_LEAST, Op.GE, bar)
-    board.weigh(SignalId.WORK_MOST, Op.LE, room[cold], instance_scope(cold))
-    culprits = tuple(name for name in hot if held[name] >= bar)
+    slow = _slow(board, cold)
+    holds = over & _could_take(board, role, cold) & _present(board, cold) & _hurt(board, role)
     return board.finding(
-        over & case.slo_broken,
-        headline=f"{', '.join(culprits[:4])} of {role} never held less than {held[hot[0]]:.4g} requests in the window, "
-        f"{cold} never more than {room[cold]:.4g}",
-        strength=min(1.0, held[hot[0]] / (4 * max(1.0, room[cold]))),
+        holds,
+        headline=f"{', '.join(culprits[:4])} of {role} never held less than {least[hot]:.4g} requests in the window, "
+        f"{cold} never more than {most[cold]:.4g}{'; yet they put out no more' if slow else ''}",
+        strength=min(1.0, least[hot] / (4 * max(1.0, most[cold]))),
         decisive=(SignalId.WORK_LEAST,),
         culprits=culprits,
+        before=Verdict.FRONTEND_BOUND if slow else None,
+        outranks=() if slow else _QUEUES,
     )
 
 
-def _between_ranks(board: Bench, instance: Instance) -> Finding:
+def _known(case: Case, signal: SignalId, members: Sequence[Instance]) -> Mapping[str, float]:
+    values = {i.name: case.signals.value(signal, instance_scope(i.name)) for i in members}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _could_take(board: Bench, role: Role, cold: str) -> Truth:
+    """The emptiest has held nothing, or has memory and time for more: few requests may be long ones."""
+    scope = instance_scope(cold)
+    empty = board.weigh(SignalId.WORK_MOST, Op.LT, 1.0, scope)
+    if empty is Truth.TRUE:
+        return empty
+    room = board.weigh(SignalId.KV_USAGE_NET, Op.LE, "room", scope)
+    if role is Role.PREFILL:  # one prompt at a time can take all the time
+        room &= board.weigh(SignalId.WORK_LEAST, Op.LT, 1.0, scope)
+    return room
+
+
+def _present(board: Bench, cold: str) -> Truth:
+    """The emptiest was there nearly as long as the fullest: a fresh instance has not had its share yet."""
+    seen = board.value(SignalId.SCRAPES, board.scope)
+    needed = board.case.threshold(RULE, "seen") * (seen or 0.0)
+    return board.weigh(SignalId.SCRAPES, Op.GE, needed, instance_scope(cold))
+
+
+def _hurt(board: Bench, role: Role) -> Truth:
+    """The role breaks an objective of its own; decode answers for TTFT only where requests stand before it."""
+    if role is Role.PREFILL:
+        return board.case.broken("ttft")
+    if role is Role.UNIFIED or board.case.broken("itl") is Truth.TRUE:
+        return board.case.slo_broken
+    late = board.case.broken("ttft")
+    if late is not Truth.FALSE:
+        late &= board.weigh(SignalId.ADMISSION_QUEUE, Op.GE, "queue", board.scope)
+    return board.case.broken("itl") | late
+
+
+def _slow(board: Bench, cold: str) -> bool:
+    """The fullest gives no more tokens than the emptiest: then requests pile up on it because it is slow."""
+    hot = board.value(SignalId.GENERATION_RATE, board.scope)
+    other = board.value(SignalId.GENERATION_RATE, instance_scope(cold))
+    if hot is None or other is None:
+        return False
+    return board.weigh(SignalId.GENERATION_RATE, Op.LE, board.case.threshold(RULE, "output") * other) is Truth.TRUE
+
+
+def _between_ranks(board: Bench, role: Role) -> Finding:
     over = board.weigh(SignalId.RANK_IMBALANCE, Op.GE, "ratio")
-    least = board.weigh(SignalId.WORK_LEAST, Op.GE, "difference")
+    apart = board.weigh(SignalId.RANK_EXCESS, Op.GE, "difference")
     signal = board.signal(SignalId.RANK_IMBALANCE)
     return board.finding(
-        over & least & board.case.slo_broken,
-        headline=f"the data-parallel ranks of {instance.name} are loaded unequally: {signal.source if signal else ''}",
+        over & apart & _hurt(board, role),
+        headline=f"the data-parallel ranks are loaded unequally: {signal.source if signal else ''}",
         strength=0.6,
         decisive=(SignalId.RANK_IMBALANCE,),
-        culprits=(instance.name,),
+        culprits=(board.scope.name,),
     )
 
 
@@ -74,6 +126,10 @@ RULE = Rule(
     thresholds=(
         Threshold("ratio", 3, Unit.RATIO, "work of the fullest by that of the emptiest, over the whole window"),
         Threshold("difference", 4, Unit.REQUESTS, "by which they differ at least: three against one is chance"),
+        Threshold("room", 0.5, Unit.RATIO, "net usage of the emptiest's KV pool above which its few requests are long"),
+        Threshold("seen", 0.75, Unit.RATIO, "scrapes of the emptiest by those of the fullest: else it has just come up"),
+        Threshold("queue", 1, Unit.REQUESTS, "requests before a decode instance from which it answers for TTFT"),
+        Threshold("output", 1.2, Unit.RATIO, "tokens of the fullest by those of the emptiest: below, it is only slow"),
     ),
     remedies=("router_policy", "less_affinity", "reset_router_state"),
 )

@@ -20,40 +20,52 @@ def evaluate(case: Case) -> Iterator[Finding]:
 
 
 def _no_transfer(board: Bench) -> Finding:
-    """Decode serves requests and computes all of their prompts itself."""
+    """Decode serves requests and computes all of their prompts itself.
+
+    Every instance that generates must say so. An engine that does not count what it received leaves it unknown, unless
+    bytes were seen to move. What is no hand-over makes every other judgement of one void, so it is judged early.
+    """
     case = board.case
     served = board.weigh(SignalId.REQUESTS_FINISHED, Op.GE, "requests")
     none = Truth.UNKNOWN
-    for instance in case.instances(Role.DECODE):
-        scope = instance_scope(instance.name)
-        if case.signals.value(SignalId.KV_RECEIVED_SHARE, scope) is not None:
-            own = board.weigh(SignalId.KV_RECEIVED_SHARE, Op.LE, "received", scope)
-            none = own if none is Truth.UNKNOWN else none & own
-    if none is Truth.UNKNOWN:
-        return board.finding(Truth.FALSE if board.signal(SignalId.KV_ACHIEVED) is not None else Truth.UNKNOWN)
+    for index, name in enumerate(i.name for i in case.instances(Role.DECODE) if _generates(board, i.name)):
+        own = board.weigh(SignalId.KV_RECEIVED_SHARE, Op.LE, "received", instance_scope(name))
+        none = own if index == 0 else none & own
     if board.signal(SignalId.KV_ACHIEVED) is not None:
+        # decode that finds nearly all of a prompt in its own prefix cache receives little of it, yet it does receive
         none &= board.weigh(SignalId.KV_ACHIEVED, Op.LE, 0.0)
     return board.finding(
         served & none & case.slo_broken,
         headline=f"{board.text(SignalId.REQUESTS_FINISHED)} were served and not one KV transfer took place: decode "
-        "computes every prompt itself, and prefill does nothing",
+        "computes every prompt itself",
         strength=1.0,
-        decisive=(SignalId.REQUESTS_FINISHED,),
+        decisive=(SignalId.REQUESTS_FINISHED, SignalId.KV_RECEIVED_SHARE),
         remedies=("check_roles", "unify"),
+        before=Verdict.DECODE_KV_CAPACITY,
     )
 
 
+def _generates(board: Bench, name: str) -> bool:
+    """Whether it may have served anything: one that generated nothing received nothing either."""
+    return board.case.signals.value(SignalId.GENERATION_RATE, instance_scope(name)) != 0.0
+
+
 def _no_gain(board: Bench) -> Finding:
-    """Short prompts whose hand-over takes as long as computing them, with nothing at a limit."""
+    """Short prompts whose hand-over takes as long as computing them and makes up TTFT, with room on the link."""
+    served = board.weigh(SignalId.REQUESTS_FINISHED, Op.GE, "requests")
     short = board.weigh(SignalId.PROMPT_TOKENS_PER_REQUEST, Op.LT, "prompt")
     dear = board.weigh(SignalId.HANDOVER_TO_PREFILL, Op.GE, "handover")
-    room = Truth.TRUE
+    matters = board.weigh(SignalId.TRANSFER_TTFT_SHARE, Op.GE, "ttft_share")
+    if board.signal(SignalId.SETUP_TTFT_SHARE) is not None:
+        matters |= board.weigh(SignalId.SETUP_TTFT_SHARE, Op.GE, "ttft_share")
     if board.signal(SignalId.LINK_UTILIZATION) is not None:
         room = board.weigh(SignalId.LINK_UTILIZATION, Op.LT, "link")
+    else:  # the capacity is not known, but a link that is full has many transfers in progress
+        room = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.LT, "in_flight")
     return board.finding(
-        short & dear & room & board.case.broken("ttft"),
+        served & short & dear & matters & room & board.case.broken("ttft"),
         headline=f"prompts of {board.text(SignalId.PROMPT_TOKENS_PER_REQUEST)} are handed over in "
-        f"{board.text(SignalId.TRANSFER_TIME)}, {board.text(SignalId.HANDOVER_TO_PREFILL)} of the time that computing "
+        f"{board.text(SignalId.TRANSFER_TIME)}, with set-up {board.text(SignalId.HANDOVER_TO_PREFILL)} of the time that computing "
         "them takes: for such traffic one engine is faster than two",
         strength=0.6,
         decisive=(SignalId.HANDOVER_TO_PREFILL, SignalId.PROMPT_TOKENS_PER_REQUEST),
@@ -66,11 +78,13 @@ RULE = Rule(
     verdict=Verdict.WORKLOAD_MISMATCH,
     evaluate=evaluate,
     thresholds=(
-        Threshold("requests", 5, Unit.REQUESTS, "served in the window, before no transfer at all means anything"),
+        Threshold("requests", 5, Unit.REQUESTS, "served in the window, before a mean or no transfer means anything"),
         Threshold("received", 0.01, Unit.RATIO, "share of the prompt tokens that came from prefill"),
         Threshold("prompt", 1024, Unit.TOKENS, "prompts below which field reports find no gain (512 to 1,024)"),
         Threshold("handover", 1, Unit.RATIO, "transfer and set-up by the time that prefill computes: the break-even"),
+        Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("link", 0.5, Unit.RATIO, "demand by capacity above which the link is why the hand-over is slow"),
+        Threshold("in_flight", 4, Unit.REQUESTS, "transfers in progress from which an unknown link may be full"),
     ),
     remedies=("local_prefill", "unify", "check_roles"),
 )
