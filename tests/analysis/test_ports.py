@@ -120,3 +120,11 @@ def test_congestion_is_told_on_both_sides() -> None:
         "d0": [node(Role.DECODE, {"mlx5_0/1": 8e9}, NIC_CONGESTION_SEEN={"mlx5_0/1": rising(700.0)})],
     }
     assert signals(devices).value(SignalId.NIC_CONGESTION) == pytest.approx(1000.0)
+
+
+def test_ports_of_two_hosts_bear_the_same_name() -> None:
+    """An instance over two hosts sends through both, and each host has its `mlx5_0/1`."""
+    pages = [node(Role.PREFILL, {"mlx5_0/1": 4.1e9}, target=name) for name in ("host-1", "host-2")]
+    found = signals({"p0": pages})
+    assert found.value(SignalId.NIC_TRANSMIT) == pytest.approx(8.2e9)
+    assert found.value(SignalId.NIC_CAPACITY) == 2 * LINE

@@ -37,7 +37,7 @@ def step_seconds(model: ModelFacts, hardware: Hardware, of: Instance, batch: flo
     return seconds
 
 
-@pytest.mark.parametrize("context_tokens", [8 * 4_000, 8 * 8_000, 8 * 16_000, 8 * 21_000])
+@pytest.mark.parametrize("context_tokens", [8 * 1_000, 8 * 4_000, 8 * 8_000, 8 * 16_000, 8 * 21_000])
 def test_published_line(context_tokens: int) -> None:
     """Llama-3.1-8B on one H100 under vLLM: 6.44 ms + 4.37e-5 ms a token of context (vLLM blog on FP8 KV, 2026-04)."""
     published = 6.44e-3 + 4.37e-8 * context_tokens

@@ -38,7 +38,8 @@ MAX_AGE_SECONDS = 60.0
 SLO = Slo(ttft_p50_seconds=2.0, itl_p50_seconds=0.05)
 LINK = Interconnect(25e9)
 NAMES = {"p0": Role.PREFILL, "d0": Role.DECODE, "d1": Role.DECODE, "u0": Role.UNIFIED, "r0": Role.ROUTER}
-SCRAPES = 5
+SERVING = sum(role in (Role.DECODE, Role.UNIFIED) for role in NAMES.values())
+SCRAPES = 6
 BOUNDS = {Unit.SECONDS: (0.01, 0.1, 1.0, 10.0, INF), Unit.TOKENS: (100.0, 1000.0, 1e4, INF)}
 GAUGES = [m for m in Metric if m.spec.kind is Kind.GAUGE]
 COUNTERS = [m for m in Metric if m.spec.kind is Kind.COUNTER]
@@ -48,8 +49,13 @@ HISTOGRAMS = [m for m in Metric if m.spec.kind is Kind.HISTOGRAM]
 HARDWARE = Hardware(name="card", hbm_bandwidth_bytes_per_second=1e15, bf16_flop_per_second=1e18)
 COMPUTE = ComputeShape(parameters=8e9, active_parameters=8e9)
 
-# how long things have been as they are takes a memory, which analysis has not
-OF_ONE_WINDOW = frozenset(SignalId) - {SignalId.STABILITY_WINDOW}
+# how long things have been as they are takes a memory, which analysis has not; how scrapes went no page tells
+OF_ONE_WINDOW = frozenset(SignalId) - {
+    SignalId.STABILITY_WINDOW,
+    *(SignalId.SILENT_SCRAPES, SignalId.ANSWERS, SignalId.SCRAPE_COST),
+}
+# said only where the engine measures nothing better
+STANDS_IN = {SignalId.SPEED_TO_LINE}
 
 Windows = dict[str, list[Window]]
 Column = NDArray[np.float64]
@@ -77,8 +83,12 @@ def usual(name: str, seed: int = 1) -> Window:
         bounds = bounds_of(metric)
         middle = np.array([bound / 2 for bound in bounds[:-1]] + [2 * bounds[-2]])
         held = source.integers(1, 9, (SCRAPES, len(bounds))).cumsum(axis=0).astype(np.float64)
+        if name == "r0":
+            held *= SERVING  # each of their requests came through the router
         histograms[metric] = HistogramWindow(bounds, held.cumsum(axis=1), held @ middle)
-    return window(scalars, histograms, target=name, scrapes=SCRAPES)
+    one = window(scalars, histograms, target=name, scrapes=SCRAPES)
+    halves = {SeriesKey(Metric.RUNNING, rank): scalars[Metric.RUNNING] / 2 for rank in ("0", "1")}
+    return replace(one, scalars={**one.scalars, **halves})
 
 
 def all_usual(seed: int = 1) -> Windows:
@@ -124,6 +134,14 @@ def signals(windows: Mapping[str, list[Window]], of: Deployment | None = None, n
     return compute_signals(of or scene(), windows, devices, now, MAX_AGE_SECONDS)
 
 
+def untimed() -> Windows:
+    """The usual windows of an engine that does not time how long it waits for a transfer, only the transfer."""
+    windows = all_usual()
+    for name in NAMES:
+        windows = changed(windows, name, {Metric.EXPOSED_TRANSFER_TIME: None})
+    return windows
+
+
 def changed(windows: Windows, name: str, columns: Mapping[Metric, Column | HistogramWindow | None]) -> Windows:
     """The windows with some series of one instance replaced, or taken away (None)."""
     one = windows[name][0]
@@ -147,7 +165,9 @@ numbers = st.one_of(
     st.floats(0.0, 1e18),
 )
 columns = st.lists(numbers, min_size=SCRAPES, max_size=SCRAPES).map(np.array)
-gaps = st.sampled_from([[NAN] * SCRAPES, [0.0] * SCRAPES, [900.0, 910.0, 3.0, 9.0, 20.0], [NAN, NAN, NAN, 1.0, 2.0]])
+gaps = st.sampled_from(
+    [[NAN] * SCRAPES, [0.0] * SCRAPES, [900.0, 910.0, 3.0, 9.0, 20.0, 25.0], [NAN, NAN, NAN, NAN, 1.0, 2.0]]
+)
 
 
 @st.composite
@@ -220,8 +240,9 @@ def test_the_same_windows_give_the_same_signals(windows: Windows, of: Deployment
 
 
 def test_a_usual_deployment_knows_everything() -> None:
-    """With every metric on every page, every signal is there that one window can give."""
-    assert {one.id for one in signals(all_usual())} == OF_ONE_WINDOW
+    """With every metric on every page, every signal is there that one window can give, but for what stands in."""
+    assert {one.id for one in signals(all_usual())} == OF_ONE_WINDOW - STANDS_IN
+    assert {one.id for one in signals(untimed())} >= STANDS_IN
 
 
 def test_scopes_are_the_deployment_and_its_instances() -> None:
@@ -234,7 +255,8 @@ def test_scopes_are_the_deployment_and_its_instances() -> None:
 def test_without_windows_nothing_is_measured(windows: Windows) -> None:
     """Only the configuration speaks, and the number of scrapes."""
     found = signals(windows)
-    assert {one.id for one in found} == {SignalId.SCRAPES, SignalId.KV_BYTES_PER_TOKEN, SignalId.LINK_CAPACITY}
+    configured = {SignalId.KV_BYTES_PER_TOKEN, SignalId.LINK_CAPACITY, SignalId.PAIR_CAPACITY}
+    assert {one.id for one in found} == {SignalId.SCRAPES, *configured}
     assert {one.value for one in found if one.id is SignalId.SCRAPES} == {0.0}
 
 
@@ -251,7 +273,7 @@ def test_old_windows_count_as_absent(age: float) -> None:
 def test_windows_of_the_allowed_age_count() -> None:
     """And say how old they are."""
     later = signals(all_usual(), now=NOW + MAX_AGE_SECONDS)
-    assert {one.id for one in later} == OF_ONE_WINDOW
+    assert {one.id for one in later} == OF_ONE_WINDOW - STANDS_IN
     p50 = later.get(SignalId.ITL_P50)
     assert p50 is not None
     assert p50.age_seconds == MAX_AGE_SECONDS
@@ -331,5 +353,5 @@ def test_prefills_itl_reaches_nobody_even_in_turn() -> None:
 
 
 def test_a_usual_window_spans_what_it_should() -> None:
-    """The tests above look at rates over twenty seconds."""
+    """The tests above look at rates over twenty-five seconds."""
     assert usual("d0").span_seconds == (SCRAPES - 1) * STEP_SECONDS

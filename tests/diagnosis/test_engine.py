@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -162,6 +163,125 @@ def test_cause_outranks_symptom(cause: str, symptom: str) -> None:
     diagnosis = verdict_of(merged).diagnosis
     assert diagnosis.verdict == cause
     assert {cause, symptom} <= {f.rule for f in diagnosis.findings if f.truth is Truth.TRUE}
+
+
+def hinted(
+    name: str,
+    *,
+    about: Instance | None = None,
+    on: Iterable[str] = (),
+    before: Verdict | None = None,
+    outranks: tuple[Verdict, ...] = (),
+) -> Rule:
+    """A rule that holds, and says where it stands in the order."""
+
+    def evaluate(case: Case) -> Iterator[Finding]:
+        found = said(rule, case, about=about, culprits=tuple(on))
+        yield replace(found, before=before, outranks=outranks)
+
+    rule = Rule(name, Verdict(name), evaluate)
+    return rule
+
+
+def decided(*rules: Rule) -> tuple[Verdict, tuple[str, ...]]:
+    """The verdict and the culprits, in whatever order the rules ran."""
+    found = {(d.verdict, d.culprits) for d in (answer(*rules).diagnosis, answer(*rules[::-1]).diagnosis)}
+    assert len(found) == 1
+    return found.pop()
+
+
+@pytest.mark.parametrize(
+    "before",
+    [v for v in ORDER if v not in {Verdict.METRICS_UNTRUSTED, Verdict.WORKLOAD_MISMATCH} | FALLBACK],
+)
+def test_a_finding_may_stand_right_before_another_verdict(before: Verdict) -> None:
+    """Earlier or later than its own place: after all that comes before that verdict, and before it."""
+    moved = hinted("workload_mismatch", before=before)
+    assert decided(moved, says(before))[0] is Verdict.WORKLOAD_MISMATCH
+    ahead = next(v for v in reversed(ORDER[: ORDER.index(before)]) if v is not Verdict.WORKLOAD_MISMATCH)
+    assert decided(moved, says(ahead))[0] is ahead
+
+
+def test_the_finding_that_stands_first_speaks_for_its_verdict() -> None:
+    """Not a stronger one of the same rule that stands later."""
+
+    def evaluate(case: Case) -> Iterator[Finding]:
+        yield said(rule, case, strength=1.0, headline="late 1", culprits=("d0",))
+        early = said(rule, case, strength=0.1, headline="early 1", culprits=("d1",))
+        yield replace(early, before=Verdict.DECODE_KV_CAPACITY)
+
+    rule = Rule("workload_mismatch", Verdict.WORKLOAD_MISMATCH, evaluate)
+    diagnosis = answer(rule, says("decode_admission")).diagnosis
+    assert (diagnosis.verdict, diagnosis.culprits, diagnosis.summary) == (
+        Verdict.WORKLOAD_MISMATCH,
+        ("d1",),
+        "Early 1.",
+    )
+
+
+ADMISSION = (Verdict.DECODE_ADMISSION,)
+
+
+@pytest.mark.parametrize(
+    ("symptoms", "causes", "verdict"),
+    [
+        (("d0",), ("d0", "d1"), Verdict.ROUTER_IMBALANCE),
+        (("d0", "d1"), ("d0", "d1"), Verdict.ROUTER_IMBALANCE),
+        (("d0", "d2"), ("d0", "d1"), Verdict.DECODE_ADMISSION),
+        (("d2",), ("d0", "d1"), Verdict.DECODE_ADMISSION),
+        ((), ("d0", "d1"), Verdict.DECODE_ADMISSION),
+        (("d0",), (), Verdict.DECODE_ADMISSION),
+    ],
+    ids=["one of the hot", "all of the hot", "also elsewhere", "only elsewhere", "nobody's", "nobody to blame"],
+)
+def test_a_cause_outranks_its_symptom_on_its_culprits(
+    symptoms: tuple[str, ...], causes: tuple[str, ...], verdict: Verdict
+) -> None:
+    """And nowhere else; both stay in sight."""
+    rules = [hinted("decode_admission", on=symptoms), hinted("router_imbalance", on=causes, outranks=ADMISSION)]
+    assert decided(*rules)[0] is verdict
+    assert {f.rule for f in answer(*rules).diagnosis.findings} == {"decode_admission", "router_imbalance"}
+
+
+def test_a_symptom_on_several_instances_needs_a_cause_on_each() -> None:
+    """One queue that nothing explains is a cause, and then all of its instances are named."""
+
+    def queues(case: Case) -> Iterator[Finding]:
+        for one in DECODERS[:2]:
+            yield said(rule, case, about=one, culprits=(one.name,))
+
+    rule = Rule("decode_admission", Verdict.DECODE_ADMISSION, queues)
+    half = hinted("router_imbalance", on=["d0"], outranks=ADMISSION)
+    assert decided(rule, half) == (Verdict.DECODE_ADMISSION, ("d0", "d1"))
+    both = hinted("hardware_degraded", on=["d1"], outranks=ADMISSION)
+    assert decided(rule, half, both)[0] is Verdict.ROUTER_IMBALANCE
+
+
+def test_what_is_explained_away_leaves_the_order_as_it_is() -> None:
+    """Whatever else holds before the cause is the answer."""
+    cause = hinted("router_imbalance", on=["d0"], outranks=ADMISSION)
+    assert (
+        decided(hinted("decode_admission", on=["d0"]), says("kv_transfer_path"), cause)[0] is Verdict.KV_TRANSFER_PATH
+    )
+
+
+def test_two_verdicts_never_explain_each_other_away() -> None:
+    """The earlier needs no hint: it comes first, unless the later one explains it."""
+    one = hinted("decode_admission", on=["d0"], outranks=(Verdict.ROUTER_IMBALANCE,))
+    assert decided(one, hinted("router_imbalance", on=["d0"]))[0] is Verdict.DECODE_ADMISSION
+    assert decided(one, hinted("router_imbalance", on=["d0"], outranks=ADMISSION))[0] is Verdict.ROUTER_IMBALANCE
+
+
+@pytest.mark.parametrize("truth", [Truth.FALSE, Truth.UNKNOWN])
+def test_a_cause_that_does_not_hold_explains_nothing(truth: Truth) -> None:
+    """A hint is worth what its finding is."""
+
+    def evaluate(case: Case) -> Iterator[Finding]:
+        found = replace(said(rule, case, truth), culprits=("d0",), outranks=(Verdict.DECODE_ADMISSION,))
+        yield replace(found, before=Verdict.METRICS_UNTRUSTED)
+
+    rule = Rule("router_imbalance", Verdict.ROUTER_IMBALANCE, evaluate)
+    assert decided(rule, hinted("decode_admission", on=["d0"]))[0] is Verdict.DECODE_ADMISSION
 
 
 def difference(story: str) -> Figures:
@@ -344,6 +464,24 @@ def test_an_instance_takes_the_first_in_the_order() -> None:
     """Two rules hold on it."""
     rules = [says("prefill_queue", about=DECODERS[0]), says("decode_admission", about=DECODERS[0])]
     assert answer(*rules).diagnosis.worker_verdicts["d0"] is Verdict.DECODE_ADMISSION
+
+
+def test_an_instance_bears_what_it_is_a_culprit_of() -> None:
+    """A finding about the fullest one names the other hot ones too; of each the cause is told, not the symptom."""
+    members = deployment(instance("p0", Role.PREFILL), *DECODERS)
+    figures = changed(CALM, *(on(name, {SignalId.SCRAPES: 13.0}) for name in ("d1", "d2")))
+    rules = [
+        hinted("decode_admission", about=DECODERS[0], on=["d0"]),
+        hinted("router_imbalance", about=DECODERS[0], on=["d0", "d1"], outranks=ADMISSION),
+        hinted("kv_transfer_path", on=["d2"]),
+    ]
+    verdicts = judge(members, signal_set(figures), rules, at=1000.0, window_seconds=60.0).diagnosis.worker_verdicts
+    assert verdicts == {
+        "p0": Verdict.HEALTHY,
+        "d0": Verdict.ROUTER_IMBALANCE,
+        "d1": Verdict.ROUTER_IMBALANCE,
+        "d2": Verdict.HEALTHY,
+    }
 
 
 # --- the diagnosis itself

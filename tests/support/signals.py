@@ -194,6 +194,38 @@ STORIES: Mapping[str, Figures] = {
     "hardware_degraded": changed(
         CALM, {SignalId.ITL_P50: 0.08, SignalId.ITL_MEAN: 0.08}, on("d0", {SignalId.DEVICE_POWER_LOWEST: 0.61})
     ),
+    "kv_pinned": changed(
+        CALM,
+        _SLOW_START,
+        on(
+            "p0",
+            {
+                SignalId.KV_USAGE: 1.0,
+                SignalId.KV_USAGE_NET: 1.0,
+                SignalId.KV_FREE_REQUESTS: 0.0,
+                SignalId.RUNNING: 1.0,
+                SignalId.PREFILL_QUEUE: 40.0,
+                SignalId.COMPUTE_UTILIZATION: 0.05,
+                SignalId.TENSOR_UTILIZATION: 0.02,
+            },
+        ),
+    ),
+    "router_imbalance": changed(
+        CALM,
+        {SignalId.ITL_P50: 0.08, SignalId.ITL_MEAN: 0.08},
+        on("d0", {SignalId.RANK_IMBALANCE: 6.0, SignalId.RANK_EXCESS: 25.0}),
+    ),
+    "workload_mismatch": changed(
+        CALM,
+        {
+            SignalId.TTFT_P50: 2.2,
+            SignalId.TTFT_MEAN: 2.3,
+            SignalId.PROMPT_TOKENS_PER_REQUEST: 61.0,
+            SignalId.TRANSFER_TIME: 1.4,
+            SignalId.TRANSFER_TTFT_SHARE: 0.6,
+            SignalId.HANDOVER_TO_PREFILL: derived(9.0),
+        },
+    ),
     "kv_transfer_failing": changed(CALM, on("p0", {SignalId.FAILURES_PER_SECOND: 1.0})),
     "decode_admission": changed(
         CALM,
@@ -247,6 +279,77 @@ STORIES: Mapping[str, Figures] = {
                 SignalId.PREFILL_WAIT: 6.2,
                 SignalId.PREFILL_WAIT_TTFT_SHARE: 0.86,
                 SignalId.PREFILL_WAIT_TO_SERVICE: 20.0,
+            },
+        ),
+    ),
+    "metrics_untrusted": changed(
+        CALM,
+        {
+            SignalId.TTFT_P50: 3.3,
+            SignalId.TTFT_MEAN: 3.3,
+            SignalId.REQUESTS_PER_SECOND: 1.0,
+            SignalId.TRANSFER_IN_FLIGHT: 3.0,
+            SignalId.TRANSFER_TIME: 0.0026,
+            SignalId.TRANSFER_TTFT_SHARE: 0.001,
+            SignalId.SPEED_TO_LINE: derived(2.5),
+        },
+    ),
+    "kv_transfer_path": changed(
+        CALM,
+        {
+            SignalId.TTFT_P50: 2.5,
+            SignalId.TTFT_MEAN: 2.5,
+            SignalId.TRANSFER_TIME: 2.0,
+            SignalId.TRANSFER_TTFT_SHARE: 0.8,
+            SignalId.TRANSFER_IN_FLIGHT: 0.9,
+            SignalId.DESCRIPTOR_BYTES: 1e6,
+            SignalId.PAIR_CAPACITY: Figure(40e9, Quality.ASSUMED),
+            SignalId.TRANSFER_LINK_SHARE: derived(0.012),
+            SignalId.TRANSFER_FLOOR_STEPS: derived(20.0),
+        },
+    ),
+    "kv_transfer_fragmented": changed(
+        CALM,
+        {
+            SignalId.TTFT_P50: 2.5,
+            SignalId.TTFT_MEAN: 2.5,
+            SignalId.TRANSFER_TIME: 1.2,
+            SignalId.TRANSFER_TTFT_SHARE: 0.48,
+            SignalId.DESCRIPTOR_BYTES: 44_000.0,
+            SignalId.POST_SHARE: 0.57,
+        },
+    ),
+    "kv_transfer_setup": changed(
+        CALM,
+        {
+            SignalId.TTFT_P50: 2.5,
+            SignalId.TTFT_MEAN: 2.5,
+            SignalId.SETUP_TIME: 1.4,
+            SignalId.SETUP_SHARE: 0.98,
+            SignalId.SETUP_TTFT_SHARE: 0.56,
+        },
+    ),
+    "frontend_bound": changed(
+        CALM,
+        {SignalId.ITL_P50: 0.18, SignalId.ITL_MEAN: 0.18},
+        on("d0", {SignalId.ITL_TO_STEP: derived(4.6), SignalId.FRONTEND_CPU: 0.98}),
+    ),
+    "cuda_graph_miss": changed(
+        CALM,
+        {SignalId.ITL_P50: 0.08, SignalId.ITL_MEAN: 0.08},
+        on("d0", {SignalId.GRAPH_MISS: 0.97, SignalId.HBM_UTILIZATION: 0.2, SignalId.GENERATION_RATE: 500.0}),
+    ),
+    "host_bound": changed(
+        CALM,
+        {SignalId.ITL_P50: 0.08, SignalId.ITL_MEAN: 0.08},
+        on(
+            "d0",
+            {
+                SignalId.WORK_LEAST: 38.0,
+                SignalId.HBM_UTILIZATION: 0.28,
+                SignalId.COMPUTE_UTILIZATION: 0.4,
+                SignalId.TENSOR_UTILIZATION: 0.03,
+                SignalId.GENERATION_RATE: 500.0,
             },
         ),
     ),

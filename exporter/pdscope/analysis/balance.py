@@ -63,10 +63,9 @@ def _put_ranks(board: Board, o: Observed) -> None:
     least = {rank: float(work.min()) for rank, work in ranks.items()}
     hot = max(least, key=lambda rank: least[rank])
     cold = min(float(work.max()) for rank, work in ranks.items() if rank != hot)
-    source = (
-        f"rank {hot} of {o.instance.name} never held less than {least[hot]:.3g}, the emptiest never more than {cold:.3g}"
-    )
-    scope = instance_scope(o.instance.name)
+    name = o.instance.name
+    source = f"rank {hot} of {name} never held less than {least[hot]:.3g}, the emptiest never more than {cold:.3g}"
+    scope = instance_scope(name)
     board.put(SignalId.RANK_IMBALANCE, least[hot] / max(1.0, cold), Quality.MEASURED, source, scope=scope)
     board.put(SignalId.RANK_EXCESS, max(0.0, least[hot] - cold), Quality.MEASURED, source, scope=scope)
 

@@ -15,12 +15,15 @@ from pdscope.model.scrape import SeriesKey
 from pdscope.model.window import Window
 
 _MISSED_REFRESHES = 3
+_OF_HOSTS = frozenset(metric for metric in Metric if metric.name.startswith("NIC_"))
+"""Figures of ports, whose names (`mlx5_0/1`) are those of one host: another host has the same."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One figure of one device or port over the window."""
+    """One figure of one device or port over the window; `name` is what its page calls it."""
 
+    name: str
     value: float
     at: float
     source: str
@@ -31,8 +34,8 @@ class Part:
 class DeviceView:
     """What the device sources of an instance say, the source that is configured first preferred.
 
-    A device is known by what its page calls it (a UUID), so that one that two exporters of a host print counts once. A
-    page that tells no devices apart counts as one device, named after its target.
+    A device is known by what its page calls it (a UUID), so that one that two exporters of a host print counts once;
+    a port by that and its target. A page that tells no devices apart counts as one device, named after its target.
     """
 
     windows: Sequence[Window]
@@ -47,7 +50,7 @@ class DeviceView:
 
     def rates(self, gauge: Metric, counter: Metric) -> Mapping[str, Part]:
         """Bytes a second by device or port: the rate where it is printed, else that of the counter."""
-        return {**self._parts(counter, _per_second), **self._parts(gauge, _mean)}
+        return {**self.per_second(counter), **self.means(gauge)}
 
     def per_second(self, counter: Metric) -> Mapping[str, Part]:
         """A counter's rate by device or port."""
@@ -57,10 +60,10 @@ class DeviceView:
         found: dict[str, Part] = {}
         for window in self.windows:
             for rank in window.ranks(metric) or ("",):
-                device = rank or window.target
+                device = f"{window.target}:{rank}" if metric in _OF_HOSTS else rank or window.target
                 value = figure(window, SeriesKey(metric, rank)) if device not in found else None
                 if value is not None:
-                    found[device] = Part(value, float(window.times[-1]), window.source, window.target)
+                    found[device] = Part(rank, value, float(window.times[-1]), window.source, window.target)
         return found
 
 

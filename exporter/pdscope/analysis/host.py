@@ -8,7 +8,7 @@ from dataclasses import replace
 from pdscope.analysis.board import Board
 from pdscope.analysis.histograms import merge
 from pdscope.analysis.latency import engine_ttft, user_ttft
-from pdscope.analysis.observed import Observed
+from pdscope.analysis.observed import Level, Observed
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, SignalId, instance_scope, worst
 from pdscope.model.topology import Deployment, Role
@@ -96,11 +96,10 @@ def _put_text(board: Board, o: Observed) -> None:
     was observed / generated tokens) for one. So the quotient is observed time by request time, and does not depend on
     how many tokens an observation is for: with speculation and with a stream interval one event brings several.
     """
-    gap = _gap_to_step(o)
-    if gap is None or _by_event(board, o, gap):
-        return
     running = o.level(Metric.RUNNING)
-    assert running is not None  # noqa: S101 - part of the quotient
+    gap = _gap_to_step(o, running)
+    if running is None or gap is None or _by_event(board, o, gap):
+        return
     board.put(
         SignalId.ITL_TO_STEP,
         gap,
@@ -111,9 +110,9 @@ def _put_text(board: Board, o: Observed) -> None:
     )
 
 
-def _gap_to_step(o: Observed) -> float | None:
+def _gap_to_step(o: Observed, running: Level | None) -> float | None:
     """Time between tokens as observed, by the time that requests spent in the batch."""
-    running, gaps = o.level(Metric.RUNNING), o.distribution(Metric.ITL)
+    gaps = o.distribution(Metric.ITL)
     if running is None or gaps is None or not gaps.mean or running.mean < _ENOUGH_RUNNING or gaps.seconds <= 0:
         return None
     return None if o.asleep else gaps.total / (running.mean * gaps.seconds)
@@ -129,8 +128,9 @@ def _by_event(board: Board, o: Observed, gap: float) -> bool:
     if busiest is not None and busiest >= _CORE:
         return False
     whole = round(gap)
-    parts = [value for half in _halves(o) if (value := _gap_to_step(half)) is not None]
-    return whole > 1 and all(abs(part - whole) <= min(_WHOLE * whole, _WHOLE_AT_MOST) for part in (gap, *parts))
+    halves = [_gap_to_step(half, half.level(Metric.RUNNING)) for half in _halves(o)]
+    parts = [gap, *(part for part in halves if part is not None)]
+    return whole > 1 and all(abs(part - whole) <= min(_WHOLE * whole, _WHOLE_AT_MOST) for part in parts)
 
 
 def _halves(o: Observed) -> tuple[Observed, Observed]:

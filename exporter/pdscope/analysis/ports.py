@@ -33,7 +33,7 @@ class Side:
         at: unix seconds of the oldest figure.
     """
 
-    per_port: Mapping[tuple[str, str], float]
+    per_port: Mapping[str, float]
     line: float | None
     congestion: float | None
     at: float
@@ -150,21 +150,21 @@ def _side(deployment: Deployment, devices: Mapping[str, DeviceView], role: Role,
         (Metric.NIC_TX_RATE, Metric.NIC_TX_BYTES) if role is Role.PREFILL else (Metric.NIC_RX_RATE, Metric.NIC_RX_BYTES)
     )
     notices = Metric.NIC_CONGESTION_TOLD if role is Role.PREFILL else Metric.NIC_CONGESTION_SEEN
-    rates: dict[tuple[str, str], Part] = {}
-    lines: dict[tuple[str, str], float] = {}
-    congestion: dict[tuple[str, str], float] = {}
+    rates: dict[str, Part] = {}
+    lines: dict[str, float] = {}
+    congestion: dict[str, float] = {}
     for instance in deployment.of_role(role):
         view = devices.get(instance.name)
         if view is None:
             continue
         down = _down(view)
-        for name, part in view.rates(gauge, counter).items():
-            if name not in down and (not chosen or name.split("/")[0] in chosen):
-                rates[part.target, name] = part
-        for name, part in view.lasts(Metric.NIC_LINE_RATE).items():
-            lines[part.target, name] = part.value
-        for name, part in view.per_second(notices).items():
-            congestion[part.target, name] = part.value
+        rates |= {
+            port: part
+            for port, part in view.rates(gauge, counter).items()
+            if port not in down and (not chosen or part.name.split("/")[0] in chosen)
+        }
+        lines |= {port: part.value for port, part in view.lasts(Metric.NIC_LINE_RATE).items()}
+        congestion |= {port: part.value for port, part in view.per_second(notices).items()}
     if not rates:
         return None
     known = [lines[port] for port in rates if port in lines]

@@ -7,12 +7,14 @@ from collections.abc import Mapping, Sequence
 from pdscope.analysis.admission import put_decode
 from pdscope.analysis.agents import put_agents
 from pdscope.analysis.balance import put_balance
+from pdscope.analysis.beside import Reach, put_beside
 from pdscope.analysis.board import Board
 from pdscope.analysis.capacity import put_capacity
 from pdscope.analysis.device_view import fresh
 from pdscope.analysis.devices import put_devices, put_roles
 from pdscope.analysis.estimates import put_estimates
 from pdscope.analysis.handover import put_handover
+from pdscope.analysis.headroom import put_headroom
 from pdscope.analysis.host import put_host
 from pdscope.analysis.latency import put_latency
 from pdscope.analysis.observed import Observed
@@ -32,6 +34,7 @@ def compute_signals(
     devices: Mapping[str, Sequence[Window]],
     now: float,
     max_age_seconds: float,
+    reach: Mapping[str, Reach] | None = None,
 ) -> SignalSet:
     """All signals of a deployment.
 
@@ -42,6 +45,7 @@ def compute_signals(
         now: unix seconds; the time of the diagnosis.
         max_age_seconds: a window whose newest datum is older counts as absent: old data are no data. A device exporter
             that refreshes rarely may be older by its own rule.
+        reach: how the instances answered lately, by name; None: recorded, so not known.
 
     Returns:
         The known signals; unknown ones are absent.
@@ -70,4 +74,6 @@ def compute_signals(
     put_devices(board, deployment, seen, now)
     put_estimates(board, deployment, observed)
     put_roles(board, deployment)
+    put_beside(board, observed, reach or {})
+    put_headroom(board, deployment)
     return board.finish()

@@ -14,6 +14,8 @@ _UNEVEN = 3.0
 _CONTRADICTION = 0.1
 _IMPOSSIBLE = 1.25
 _NEAR_LIMIT = 0.9
+_FAR = 10.0
+"""Times the present load: beyond that nothing is known of what comes first."""
 _PHASE_STAGE = {
     Phase.DECODE_STEADY_STATE: Stage.DECODE,
     Phase.PREFILL: Stage.PREFILL,
@@ -95,7 +97,20 @@ def _nearness(case: Case, findings: Sequence[Finding]) -> str:
     if link is not None and link >= _NEAR_LIMIT:
         return f"; the KV link is asked for {format_quantity(link, SignalId.LINK_UTILIZATION.unit)} of its capacity"
     unknown = [f.verdict for f in findings if f.truth is Truth.UNKNOWN and f.verdict is not None]
-    return f"; not looked at, for lack of signals: {', '.join(dict.fromkeys(unknown))}" if unknown else ""
+    text = _saturation(case)
+    if unknown:
+        text += f"; not looked at, for lack of signals: {', '.join(dict.fromkeys(unknown))}"
+    return text
+
+
+def _saturation(case: Case) -> str:
+    """Which resource load uses up first, and at what rate; said of a service that has something to do."""
+    rate, now = case.signals.get(SignalId.SATURATION_RATE), case.signals.value(SignalId.ARRIVALS_PER_SECOND)
+    if rate is None or now is None or rate.value > _FAR * now:
+        return ""
+    resource = rate.source.partition(" ")[0].replace("_", " ")
+    unit = SignalId.SATURATION_RATE.unit
+    return f"; as load grows {resource} is used up first, at about {format_quantity(rate.value, unit)}"
 
 
 def _disagreement(case: Case, phase: Phase, stage: Stage, findings: Sequence[Finding]) -> str:

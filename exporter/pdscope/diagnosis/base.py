@@ -189,8 +189,6 @@ class Bench:
         at_best: Quality = Quality.MEASURED,
         culprits: Sequence[str] = (),
         remedies: Sequence[str] | None = None,
-        before: Verdict | None = None,
-        outranks: Sequence[Verdict] = (),
     ) -> Finding:
         """Close the bench.
 
@@ -202,8 +200,6 @@ class Bench:
             at_best: ceiling of that quality, where the threshold itself is a configured figure.
             culprits: instances at fault.
             remedies: catalogue ids, when the rule's own list does not fit the case.
-            before: the verdict right before which it stands in the order of evidence, where it has not the usual place.
-            outranks: verdicts of which it is the cause wherever they hold on its culprits alone.
         """
         holds = truth is Truth.TRUE
         qualities = [e.quality for e in self.evidence if e.signal in decisive]
@@ -224,8 +220,6 @@ class Bench:
             headline=headline if holds else "",
             decisive=worst(at_best, *qualities) if holds and qualities and complete else None,
             culprits=tuple(culprits) if holds else (),
-            before=before if holds else None,
-            outranks=tuple(outranks) if holds else (),
         )
 
     def _fitting(self, remedies: Sequence[str]) -> tuple[str, ...]:

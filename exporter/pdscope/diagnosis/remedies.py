@@ -277,6 +277,37 @@ CATALOGUE: Mapping[str, _Entry] = {
         "None",
         "Prefill serves nothing while decode computes prompts itself",
     ),
+    "longer_lease": _Entry(
+        "Lengthen the lease on finished prompts",
+        "Prompts that nobody fetches pin prefill's memory for longer; it hides a decode that is too slow, and cures "
+        "none",
+        "Decode fetches late because of bursts, and is not at its limit all the time",
+    ),
+    "fail_on_expiry": _Entry(
+        "Let requests whose KV is gone fail or be computed again, never read late",
+        "Errors, or prompts computed on decode",
+        "The engine has the policy, and an error is better than a wrong answer",
+    ),
+    "restart_instance": _Entry(
+        "Look at its log and its devices, and restart it; take it out of the router meanwhile",
+        "Requests in flight on it",
+        "Nothing answers at its address",
+    ),
+    "restore_metrics": _Entry(
+        "Open its /metrics and its log: a handler that fails, a full multiprocess folder, metrics switched off",
+        "A restart, where the metrics are broken until then",
+        "It answers under /health",
+    ),
+    "fewer_series": _Entry(
+        "Let the engine print fewer series: metrics of one rank, fewer buckets, no per-request labels",
+        "Detail",
+        "Its page is large (hundreds of KB)",
+    ),
+    "longer_interval": _Entry(
+        "Scrape it less often, pdscope and everybody else",
+        "Slower detection",
+        "Several programs scrape it every few seconds",
+    ),
     "check_shapes": _Entry(
         "Make both sides agree on parallelism, page size and KV type",
         "A restart of one role",

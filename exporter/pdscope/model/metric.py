@@ -109,6 +109,7 @@ class Metric(Enum):
     TRANSFER_FAILURES = _counter(Unit.COUNT, "KV transfers that failed")
     BOOTSTRAP_FAILURES = _counter(Unit.COUNT, "Bootstraps (handshakes, allocations) that failed or timed out")
     KV_EXPIRED = _counter(Unit.COUNT, "Finished prompts whose KV was dropped before decode fetched it")
+    LATE_KV_READS = _counter(Unit.COUNT, "KV that decode read after its lease had ended: the text may be wrong")
     # latency and shape
     TTFT = _histogram(Unit.SECONDS, "Time to first token as this program measures it")
     ITL = _histogram(Unit.SECONDS, "Time between two tokens of a request")

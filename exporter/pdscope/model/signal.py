@@ -94,6 +94,13 @@ class SignalId(StrEnum):
     SETUP_SHARE = "kv_transfer_setup_ratio"
     SETUP_TTFT_SHARE = "kv_transfer_setup_ttft_share_ratio"
     HANDOVER_TO_PREFILL = "handover_to_prefill_ratio"
+    PREFILL_LOAD = "prefill_load_ratio"
+    DECODE_LOAD = "decode_load_ratio"
+    HEADROOM_LINK = "headroom_ratio{link}"
+    HEADROOM_PREFILL = "headroom_ratio{prefill}"
+    HEADROOM_SLOTS = "headroom_ratio{decode_slots}"
+    HEADROOM_KV = "headroom_ratio{decode_kv}"
+    SATURATION_RATE = "saturation_requests_per_second"
     ENGINE_TTFT_MEAN = "engine_ttft_mean_seconds"
     FRONTEND_TTFT_SHARE = "frontend_ttft_share_ratio"
     LINK_FOREIGN = "interconnect_foreign_bytes_per_second"
@@ -110,6 +117,14 @@ class SignalId(StrEnum):
     DATA_AGE = "data_age_seconds"
     RUNNING = "running_requests"
     WORK_IN_FLIGHT = "work_in_flight_requests"
+    SILENT_SCRAPES = "failed_scrapes_in_a_row"
+    ANSWERS = "answers_ratio"
+    SCRAPE_COST = "scrape_cost_ratio"
+    LEASES_EXPIRED = "kv_leases_expired_per_second"
+    LATE_KV_READS = "late_kv_reads_per_second"
+    PAGE_TOKENS = "page_size_tokens"
+    RECOMPUTED_SHARE = "decode_recomputed_ratio"
+    AWAITED_KV = "kv_awaited_requests"
     WORK_LEAST = "work_in_flight_least_requests"
     WORK_MOST = "work_in_flight_most_requests"
     RANK_IMBALANCE = "rank_imbalance_ratio"
@@ -172,7 +187,7 @@ _UNIT_BY_ENDING: tuple[tuple[str, Unit], ...] = (
     ("bytes_per_token", Unit.BYTES_PER_TOKEN),
     ("bytes_per_request", Unit.BYTES),
     ("_bytes", Unit.BYTES),
-    ("_context_tokens", Unit.TOKENS),
+    ("_tokens", Unit.TOKENS),
     ("tokens_per_request", Unit.TOKENS),
     ("_requests", Unit.REQUESTS),
     ("requests_finished", Unit.REQUESTS),
@@ -182,7 +197,7 @@ _UNIT_BY_ENDING: tuple[tuple[str, Unit], ...] = (
 
 # each unit is asked for many times a cycle, so the endings are looked at once
 _UNITS = {
-    signal: next((unit for ending, unit in _UNIT_BY_ENDING if signal.value.endswith(ending)), Unit.COUNT)
+    signal: next((u for ending, u in _UNIT_BY_ENDING if signal.value.partition("{")[0].endswith(ending)), Unit.COUNT)
     for signal in SignalId
 }
 

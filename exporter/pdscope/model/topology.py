@@ -207,6 +207,7 @@ class Instance:
     page_tokens: int | None = None
     max_batched_tokens: int | None = None
     hardware: Hardware | None = None
+    kv_dtype: str | None = None
 
     @property
     def devices(self) -> int:

@@ -122,6 +122,17 @@ DEPLOYMENT_SIGNALS: dict[SignalId, MetricDef] = {
 }
 """Signals of the contract that this version computes, with their metric."""
 
+HEADROOM = _gauge(
+    "deployment_headroom_ratio", "deployment resource", "Spare share of a resource at today's shape of traffic."
+)
+HEADROOM_RESOURCES: dict[SignalId, str] = {
+    SignalId.HEADROOM_LINK: "link",
+    SignalId.HEADROOM_PREFILL: "prefill",
+    SignalId.HEADROOM_SLOTS: "decode_slots",
+    SignalId.HEADROOM_KV: "decode_kv",
+}
+"""Signal -> value of the label `resource`."""
+
 SLO: dict[str, MetricDef] = {
     f"{latency}_{q}_seconds": _gauge(
         f"deployment_slo_{latency}_{q}_seconds", "deployment", f"Configured objective: {latency.upper()} {q}."
@@ -141,6 +152,7 @@ ALL: tuple[MetricDef, ...] = (
     DEPLOYMENT_INFO,
     WORKER_INFO,
     *DEPLOYMENT_SIGNALS.values(),
+    HEADROOM,
     *SLO.values(),
     WORKER_COMPUTE,
     WORKER_HBM,

@@ -145,6 +145,8 @@ def _deployment(made: _Families, report: DeploymentReport) -> None:
             made.add(catalogue.FINDING_ACTIVE, (name, rule), float(Truth.TRUE in truths))
     for signal, definition in catalogue.DEPLOYMENT_SIGNALS.items():
         made.add(definition, (name,), report.signals.value(signal))
+    for signal, resource in catalogue.HEADROOM_RESOURCES.items():
+        made.add(catalogue.HEADROOM, (name, resource), report.signals.value(signal))
     for attribute, definition in catalogue.SLO.items():
         made.add(definition, (name,), getattr(report.deployment.slo, attribute))
 

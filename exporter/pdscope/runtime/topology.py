@@ -85,6 +85,7 @@ def _instance(
         max_running=config.max_running,
         page_tokens=config.page_size,
         max_batched_tokens=config.max_batched_tokens,
+        kv_dtype=said.get(Fact.KV_CACHE_DTYPE),
     )
 
 

@@ -6,9 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
+from pdscope.analysis.beside import Reach
 from pdscope.analysis.signals import compute_signals
 from pdscope.collect.store import Store, Stream
-from pdscope.config import Config, DeploymentConfig
+from pdscope.config import Config, DeploymentConfig, InstanceConfig
 from pdscope.diagnosis.engine import RuleFailure, judge
 from pdscope.model.metric import Fact
 from pdscope.model.report import DeploymentReport, InstanceState, Report, TargetState
@@ -62,6 +63,7 @@ class Watch:
         self._rule_failures: dict[str, int] = {rule.id: 0 for rule in plugins.rules}
         self.rule_errors: list[RuleFailure] = []
         self._sources: dict[Stream, str] = {}
+        self._asked = False
         for deployment in config.deployments:
             self._add_targets(deployment)
 
@@ -111,11 +113,13 @@ class Watch:
 
     def _keep(self, stream: Stream, scrape: Scrape) -> None:
         self._store.add(stream, scrape)
+        self._asked = self._asked or scrape.duration_seconds is not None
         if scrape.ok:
             self._last_success[stream] = scrape.at
             self._sources.setdefault(stream, scrape.source)
             self._missing.note(stream, scrape)
         elif scrape.reason is not None:
+            self._asked = True
             counts = self._failures.setdefault(stream, {})
             counts[scrape.reason] = counts.get(scrape.reason, 0) + 1
 
@@ -145,13 +149,24 @@ class Watch:
                     devices.setdefault(served.instance, []).append(window)
         model = self._files.models.get(config.name)
         deployment = build_deployment(config, windows, self.plugins, self._said, model, devices)
-        signals = compute_signals(deployment, windows, devices, now, age)
+        reach = {i.name: self._reach(i) for i in config.instances} if self._asked else {}
+        signals = compute_signals(deployment, windows, devices, now, age, reach)
         judgement = judge(deployment, signals, self.plugins.rules, at=now, window_seconds=seconds)
         self.rule_errors += judgement.failures
         for failure in judgement.failures:
             self._rule_failures[failure.rule] += 1
         states = {i.name: self._state(i.name, windows[i.name], now, age) for i in config.instances}
         return DeploymentReport(deployment, judgement.diagnosis, signals, states)
+
+    def _reach(self, config: InstanceConfig) -> Reach:
+        """How an instance answered lately."""
+        stream = Stream(config.name, PageKind.METRICS, config.name)
+        newest = self._store.newest(stream)
+        answers = newest is not None and newest.reason not in (FailureReason.CONNECT, FailureReason.TIMEOUT)
+        spent = newest.duration_seconds if newest is not None and newest.ok else None
+        interval = config.scrape.interval_seconds
+        cost = spent / interval if spent is not None and interval else None
+        return Reach(self._store.failed_in_a_row(stream), answers, cost)
 
     def _windows(self, name: str, now: float, seconds: float) -> list[Window]:
         """Windows of an instance; `/v1/loads` first, since it stays fresh where the gauges freeze."""

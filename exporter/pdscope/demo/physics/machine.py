@@ -52,9 +52,9 @@ class Machine:
     Attributes:
         model: what they serve.
         devices: how many, as one tensor-parallel group.
-        bf16_flop_per_second: peak of one device for the model's element size.
+        peak_flop_per_second: peak of one device for the model's element size.
         hbm_bytes_per_second: peak of one device.
-        hbm_fraction: of the peak that a pass reaches; likewise `flop_fraction`.
+        flop_fraction: of that peak that one large matrix product reaches; `hbm_fraction` likewise, of a pass.
         link_bytes_per_second: to the other devices of the group, one way.
         nic_bytes_per_second: of the whole instance, one way, at its achievable share.
         pool_tokens: KV pool of the instance.

@@ -28,7 +28,9 @@ class Outcome:
         finished: requests; `failed` by their end.
         output_tokens_per_second: given; `input_tokens_per_second` computed by prefill.
         transferred_bytes_per_second: over the link.
-        utilisation: busy share of each resource, the busiest of its kind, 0..1; names as in `RESOURCES`.
+        utilisation: share of each resource, of its kind the busiest: `prefill` and `decode` time with a pass or step,
+            `prefill_tensor` and `decode_dram` against the peak, `nic` of prefill, `decode_slots` and `router`. A
+            pass or step that ends within the time counts whole, so a busy one may read a little over 1.
         preemptions: requests that decode took memory from.
         simulation: as it stands at the end, for counters and requests.
     """

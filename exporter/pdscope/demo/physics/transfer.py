@@ -45,7 +45,6 @@ class TransferEngine:
         clock: simulated time.
         link: costs, pages, failing pairs.
         model: layers and bytes of a page.
-        ranks: each posts its own share of the descriptors, all at the same time.
         network: carries the bytes.
         lanes: queues; `threads` of each. A queue is served in order.
         holds_thread: a thread waits for the last byte (Mooncake) or only posts (NIXL).

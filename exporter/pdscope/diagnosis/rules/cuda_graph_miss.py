@@ -5,29 +5,38 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Case, Rule, Threshold, bench
+from pdscope.diagnosis.steps import slow_steps
 from pdscope.model.finding import Finding, Op, Truth, Verdict
-from pdscope.model.signal import Quality, SignalId
+from pdscope.model.signal import Quality, Signal, SignalId
 from pdscope.model.topology import Role
 from pdscope.model.units import Unit
 
 
 def evaluate(case: Case) -> Iterator[Finding]:
-    """Per instance that decodes: most steps miss the graphs, ITL is over, and neither queue nor memory explains it."""
+    """Per instance that decodes: many steps miss the graphs, ITL is over for its sake, and memory does not explain it.
+
+    A roofline is enough to say that memory explains it. Without any figure of memory the rule may hold, but what it
+    hangs on is not complete then, and so is the confidence.
+    """
     for instance in case.instances(Role.DECODE, Role.UNIFIED):
         board = bench(RULE, case, instance)
         missed = board.weigh(SignalId.GRAPH_MISS, Op.GE, "share")
-        calm = Truth.TRUE
-        memory = board.signal(SignalId.HBM_UTILIZATION)
-        if memory is not None and memory.quality is not Quality.ESTIMATED:
+        calm, known = Truth.TRUE, board.signal(SignalId.HBM_UTILIZATION)
+        if known is not None:
             calm = board.weigh(SignalId.HBM_UTILIZATION, Op.LT, "memory")
+        hangs_on = (SignalId.GRAPH_MISS,) if _measured(known) else (SignalId.GRAPH_MISS, SignalId.HBM_UTILIZATION)
         yield board.finding(
-            missed & calm & case.broken("itl"),
+            missed & calm & case.broken("itl") & slow_steps(board),
             headline=f"{board.text(SignalId.GRAPH_MISS)} of the decode steps of {instance.name} run outside CUDA "
             f"graphs, with {board.text(SignalId.RUNNING)} in the batch; ITL p50 is {board.text(SignalId.ITL_P50)}",
             strength=board.value(SignalId.GRAPH_MISS) or 0.0,
-            decisive=(SignalId.GRAPH_MISS,),
+            decisive=hangs_on,
             culprits=(instance.name,),
         )
+
+
+def _measured(signal: Signal | None) -> bool:
+    return signal is not None and signal.quality is not Quality.ESTIMATED
 
 
 RULE = Rule(

@@ -76,7 +76,7 @@ RULE = Rule(
         Threshold("running", 0.1, Unit.RATIO, "requests in computation by those that wait: next to none"),
         Threshold("compute", 0.5, Unit.RATIO, "tensor activity, or estimated share of the FLOP, of a prefill at work"),
         Threshold("decode_queue", 1, Unit.REQUESTS, "requests that stand before decode's admission"),
-        Threshold("decode_usage", 0.9, Unit.RATIO, "usage of decode's pool, KV in flight included, that leaves no room"),
+        Threshold("decode_usage", 0.9, Unit.RATIO, "usage of decode's pool, KV in flight included, without room"),
         Threshold("in_flight", 4, Unit.REQUESTS, "transfers in progress: 5 to 6 on a full link, 0 to 1 beside it"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("link", 0.9, Unit.RATIO, "demand by capacity at which the link is why nothing is fetched"),

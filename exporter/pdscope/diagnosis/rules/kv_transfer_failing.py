@@ -1,4 +1,4 @@
-"""Transfers or bootstraps fail."""
+"""Transfers or bootstraps fail, or nothing moves any more."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
         return
     for instance in case.instances(Role.PREFILL, Role.DECODE):
         yield _judge(case, instance)
+    for instance in case.instances(Role.DECODE):
+        yield _stall(case, instance)
 
 
 def _judge(case: Case, instance: Instance) -> Finding:
@@ -40,6 +42,31 @@ def _judge(case: Case, instance: Instance) -> Finding:
     )
 
 
+def _stall(case: Case, instance: Instance) -> Finding:
+    """No token and no byte for a whole window, while computed prompts wait for their transfer and memory is there.
+
+    Few requests never silence a stall. A long prompt that is still being computed is none: then nothing is in flight.
+    """
+    board = bench(RULE, case, instance)
+    signals = (SignalId.GENERATION_RATE, SignalId.AWAITED_KV, SignalId.TRANSFER_IN_FLIGHT, SignalId.KV_ACHIEVED)
+    if any(board.signal(signal) is None for signal in signals):
+        return board.finding(Truth.FALSE)  # the counters of failures are the plain sign
+    still = board.weigh(SignalId.GENERATION_RATE, Op.LE, 0.0) & board.weigh(SignalId.KV_ACHIEVED, Op.LE, 0.0)
+    waiting = board.weigh(SignalId.AWAITED_KV, Op.GE, 1.0) & board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, 1.0)
+    long = board.weigh(SignalId.OBSERVED, Op.GE, "stall")
+    memory = Truth.TRUE
+    if board.signal(SignalId.KV_FREE_REQUESTS) is not None:
+        memory = board.weigh(SignalId.KV_FREE_REQUESTS, Op.GE, 1.0)
+    return board.finding(
+        still & waiting & long & memory,
+        headline=f"{instance.name} has generated nothing for {board.text(SignalId.OBSERVED)} while the KV of "
+        f"{board.text(SignalId.AWAITED_KV)} is awaited and none of it moves, with memory free",
+        strength=1.0,
+        decisive=(SignalId.GENERATION_RATE,),
+        culprits=(instance.name,),
+    )
+
+
 def _decode_at_limit(board: Bench) -> Truth:
     """Some decode instance makes requests wait at its limit. Unknown counts as no: failures are plain to see."""
     for instance in board.case.instances(Role.DECODE):
@@ -56,6 +83,9 @@ RULE = Rule(
     id="kv_transfer_failing",
     verdict=Verdict.KV_TRANSFER_FAILING,
     evaluate=evaluate,
-    thresholds=(Threshold("share", 0.01, Unit.RATIO, "failures by all that ends, from which they count"),),
+    thresholds=(
+        Threshold("share", 0.01, Unit.RATIO, "failures by all that ends, from which they count"),
+        Threshold("stall", 20, Unit.SECONDS, "without a token or a byte; transfers that work take less"),
+    ),
     remedies=("fix_transport", "check_shapes"),
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
@@ -36,29 +37,29 @@ def evaluate(case: Case) -> Iterator[Finding]:
 
 def _between(case: Case, role: Role, members: Sequence[Instance]) -> Finding:
     least, most = _known(case, SignalId.WORK_LEAST, members), _known(case, SignalId.WORK_MOST, members)
-    if min(len(least), len(most)) < 2:  # noqa: PLR2004 - one is no comparison
-        board = bench(RULE, case, next((i for i in members if i.name not in least), members[0]))
-        return board.finding(board.weigh(SignalId.WORK_LEAST, Op.GE, "difference") & Truth.UNKNOWN)
+    if min(len(least), len(most)) < 2:
+        silent = bench(RULE, case, next(i for i in members if i.name not in least or i.name not in most))
+        silent.weigh(SignalId.WORK_LEAST, Op.GE, "difference")
+        silent.weigh(SignalId.WORK_MOST, Op.GE, "difference")
+        return silent.finding(Truth.UNKNOWN)
     cold = min(most, key=lambda name: (most[name], name))
     bar = max(case.threshold(RULE, "ratio") * max(1.0, most[cold]), most[cold] + case.threshold(RULE, "difference"))
     others = sorted((name for name in least if name != cold), key=lambda name: (-least[name], name))
-    if not others:
-        others = [cold]
-    hot, culprits = others[0], tuple(name for name in others if least[name] >= bar)
+    hot = others[0]
     board = Bench(RULE, case, instance_scope(hot))
     over = board.weigh(SignalId.WORK_LEAST, Op.GE, bar)
-    slow = _slow(board, cold)
-    holds = over & _could_take(board, role, cold) & _present(board, cold) & _hurt(board, role)
-    return board.finding(
-        holds,
+    slow = role is not Role.PREFILL and _slow(board, cold)
+    culprits = tuple(name for name in others if least[name] >= bar)
+    found = board.finding(
+        over & _could_take(board, role, cold) & _present(board, cold) & _hurt(board, role),
         headline=f"{', '.join(culprits[:4])} of {role} never held less than {least[hot]:.4g} requests in the window, "
         f"{cold} never more than {most[cold]:.4g}{'; yet they put out no more' if slow else ''}",
         strength=min(1.0, least[hot] / (4 * max(1.0, most[cold]))),
         decisive=(SignalId.WORK_LEAST,),
         culprits=culprits,
-        before=Verdict.FRONTEND_BOUND if slow else None,
-        outranks=() if slow else _QUEUES,
     )
+    # what makes an instance slow explains why requests pile up on it, so it comes first
+    return replace(found, before=Verdict.FRONTEND_BOUND) if slow else replace(found, outranks=_QUEUES)
 
 
 def _known(case: Case, signal: SignalId, members: Sequence[Instance]) -> Mapping[str, float]:
@@ -89,12 +90,12 @@ def _hurt(board: Bench, role: Role) -> Truth:
     """The role breaks an objective of its own; decode answers for TTFT only where requests stand before it."""
     if role is Role.PREFILL:
         return board.case.broken("ttft")
-    if role is Role.UNIFIED or board.case.broken("itl") is Truth.TRUE:
+    if role is Role.UNIFIED:
         return board.case.slo_broken
-    late = board.case.broken("ttft")
-    if late is not Truth.FALSE:
-        late &= board.weigh(SignalId.ADMISSION_QUEUE, Op.GE, "queue", board.scope)
-    return board.case.broken("itl") | late
+    slow = board.case.broken("itl")
+    if slow is Truth.TRUE:
+        return slow
+    return slow | (board.case.broken("ttft") & board.weigh(SignalId.ADMISSION_QUEUE, Op.GE, "queue", board.scope))
 
 
 def _slow(board: Bench, cold: str) -> bool:
@@ -127,7 +128,7 @@ RULE = Rule(
         Threshold("ratio", 3, Unit.RATIO, "work of the fullest by that of the emptiest, over the whole window"),
         Threshold("difference", 4, Unit.REQUESTS, "by which they differ at least: three against one is chance"),
         Threshold("room", 0.5, Unit.RATIO, "net usage of the emptiest's KV pool above which its few requests are long"),
-        Threshold("seen", 0.75, Unit.RATIO, "scrapes of the emptiest by those of the fullest: else it has just come up"),
+        Threshold("seen", 0.75, Unit.RATIO, "scrapes of the emptiest by those of the fullest; fewer: it has just come"),
         Threshold("queue", 1, Unit.REQUESTS, "requests before a decode instance from which it answers for TTFT"),
         Threshold("output", 1.2, Unit.RATIO, "tokens of the fullest by those of the emptiest: below, it is only slow"),
     ),

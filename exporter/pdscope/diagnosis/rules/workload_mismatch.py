@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from functools import reduce
+from operator import and_
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
 from pdscope.model.finding import Finding, Op, Truth, Verdict
@@ -27,22 +30,24 @@ def _no_transfer(board: Bench) -> Finding:
     """
     case = board.case
     served = board.weigh(SignalId.REQUESTS_FINISHED, Op.GE, "requests")
-    none = Truth.UNKNOWN
-    for index, name in enumerate(i.name for i in case.instances(Role.DECODE) if _generates(board, i.name)):
-        own = board.weigh(SignalId.KV_RECEIVED_SHARE, Op.LE, "received", instance_scope(name))
-        none = own if index == 0 else none & own
+    # exactly none: decode that finds nearly all of a prompt in its own prefix cache receives little of it
+    own = [
+        board.weigh(SignalId.KV_RECEIVED_SHARE, Op.LE, 0.0, instance_scope(decoder.name))
+        for decoder in case.instances(Role.DECODE)
+        if _generates(board, decoder.name)
+    ]
+    none = reduce(and_, own) if own else Truth.UNKNOWN
     if board.signal(SignalId.KV_ACHIEVED) is not None:
-        # decode that finds nearly all of a prompt in its own prefix cache receives little of it, yet it does receive
         none &= board.weigh(SignalId.KV_ACHIEVED, Op.LE, 0.0)
-    return board.finding(
+    found = board.finding(
         served & none & case.slo_broken,
         headline=f"{board.text(SignalId.REQUESTS_FINISHED)} were served and not one KV transfer took place: decode "
         "computes every prompt itself",
         strength=1.0,
         decisive=(SignalId.REQUESTS_FINISHED, SignalId.KV_RECEIVED_SHARE),
         remedies=("check_roles", "unify"),
-        before=Verdict.DECODE_KV_CAPACITY,
     )
+    return replace(found, before=Verdict.DECODE_KV_CAPACITY)
 
 
 def _generates(board: Bench, name: str) -> bool:
@@ -65,8 +70,8 @@ def _no_gain(board: Bench) -> Finding:
     return board.finding(
         served & short & dear & matters & room & board.case.broken("ttft"),
         headline=f"prompts of {board.text(SignalId.PROMPT_TOKENS_PER_REQUEST)} are handed over in "
-        f"{board.text(SignalId.TRANSFER_TIME)}, with set-up {board.text(SignalId.HANDOVER_TO_PREFILL)} of the time that computing "
-        "them takes: for such traffic one engine is faster than two",
+        f"{board.text(SignalId.TRANSFER_TIME)}, which with the set-up is {board.text(SignalId.HANDOVER_TO_PREFILL)} of "
+        "the time that computing them takes: for such traffic one engine is faster than two",
         strength=0.6,
         decisive=(SignalId.HANDOVER_TO_PREFILL, SignalId.PROMPT_TOKENS_PER_REQUEST),
         remedies=("local_prefill", "unify"),
@@ -79,7 +84,6 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=(
         Threshold("requests", 5, Unit.REQUESTS, "served in the window, before a mean or no transfer means anything"),
-        Threshold("received", 0.01, Unit.RATIO, "share of the prompt tokens that came from prefill"),
         Threshold("prompt", 1024, Unit.TOKENS, "prompts below which field reports find no gain (512 to 1,024)"),
         Threshold("handover", 1, Unit.RATIO, "transfer and set-up by the time that prefill computes: the break-even"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),

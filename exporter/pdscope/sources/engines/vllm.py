@@ -108,6 +108,7 @@ ADAPTERS = (
                 Series("vllm:nixl_num_kv_expired_reqs_total"),
                 Series("vllm:mooncake_num_kv_expired_reqs_total"),  # from 0.33
             ),
+            Metric.LATE_KV_READS: (Series("vllm:nixl_num_notifications_after_expiry_total"),),  # from 0.32
             Metric.TTFT: (Series("vllm:time_to_first_token_seconds"),),
             Metric.ITL: (
                 Series("vllm:inter_token_latency_seconds"),

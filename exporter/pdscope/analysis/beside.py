@@ -1,0 +1,110 @@
+"""What stands beside the bottleneck: leases, prompts computed twice, decode that waits, targets that do not answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from pdscope.analysis.board import Board
+from pdscope.analysis.observed import Observed
+from pdscope.model.metric import Metric
+from pdscope.model.signal import Quality, SignalId, instance_scope
+from pdscope.model.topology import Role
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """How a target answered lately; known where it is asked, not in a recorded bundle.
+
+    Attributes:
+        silent: failures in a row up to now.
+        answers: whether something answered the last time, even if not with metrics.
+        cost_ratio: share of its interval in which it made its page; None: not known.
+    """
+
+    silent: int
+    answers: bool
+    cost_ratio: float | None = None
+
+
+def put_beside(board: Board, observed: Sequence[Observed], reach: Mapping[str, Reach]) -> None:
+    """Signals of the findings that never are a verdict."""
+    for o in observed:
+        _put_reach(board, o.instance.name, reach.get(o.instance.name))
+        if o.instance.role in (Role.PREFILL, Role.DECODE):
+            _put_leases(board, o)
+            _put_page(board, o)
+        if o.instance.role is Role.DECODE:
+            _put_recompute(board, o)
+            _put_starvation(board, o)
+
+
+def _put_reach(board: Board, name: str, reach: Reach | None) -> None:
+    if reach is None:
+        return
+    scope = instance_scope(name)
+    board.put(SignalId.SILENT_SCRAPES, float(reach.silent), Quality.MEASURED, f"failed scrapes of {name}", scope=scope)
+    told = "something answers, but not with metrics" if reach.answers else "nothing answers"
+    board.put(SignalId.ANSWERS, float(reach.answers), Quality.MEASURED, f"last scrape of {name}: {told}", scope=scope)
+    board.put(
+        SignalId.SCRAPE_COST,
+        reach.cost_ratio,
+        Quality.MEASURED,
+        f"time that {name} takes for its page by the interval at which it is asked",
+        scope=scope,
+    )
+
+
+def _put_leases(board: Board, o: Observed) -> None:
+    for signal, metric in (
+        (SignalId.LEASES_EXPIRED, Metric.KV_EXPIRED),
+        (SignalId.LATE_KV_READS, Metric.LATE_KV_READS),
+    ):
+        rate = o.rate(metric)
+        if rate is not None:
+            board.put(
+                signal,
+                rate.per_second,
+                Quality.MEASURED,
+                rate.source,
+                scope=instance_scope(o.instance.name),
+                age_seconds=rate.age_seconds,
+            )
+
+
+def _put_page(board: Board, o: Observed) -> None:
+    page = o.level(Metric.PAGE_TOKENS)
+    board.put(
+        SignalId.PAGE_TOKENS,
+        page.last if page is not None else None,
+        Quality.MEASURED,
+        page.source if page is not None else "",
+        scope=instance_scope(o.instance.name),
+    )
+
+
+def _put_recompute(board: Board, o: Observed) -> None:
+    """Prompt tokens that decode computed itself, by all of its prompt tokens."""
+    computed, prompts = o.rate(Metric.PREFILL_COMPUTED_TOKENS), o.rate(Metric.PROMPT_TOKENS)
+    if computed is not None and prompts is not None and prompts.gain > 0:
+        board.put(
+            SignalId.RECOMPUTED_SHARE,
+            min(1.0, computed.gain / prompts.gain),
+            Quality.MEASURED,
+            f"{computed.source} by {prompts.source}",
+            scope=instance_scope(o.instance.name),
+        )
+
+
+def _put_starvation(board: Board, o: Observed) -> None:
+    """Requests whose KV is awaited, standing through the newer half of the window."""
+    level = o.level(Metric.DECODE_TRANSFER_QUEUE) or o.level(Metric.KV_FETCH_ACTIVE)
+    if level is not None and not o.asleep:
+        board.put(
+            SignalId.AWAITED_KV,
+            level.standing,
+            Quality.MEASURED,
+            f"{level.source}, least of the newer half of the window",
+            scope=instance_scope(o.instance.name),
+            age_seconds=level.age_seconds,
+        )

@@ -1,0 +1,13 @@
+"""Decode may run six requests at once, and more than that are there."""
+
+from __future__ import annotations
+
+from pdscope.demo.scenarios._scenario import SGLANG_70B, Scenario, changed
+
+SCENARIO = Scenario(
+    name="decode_admission",
+    story="Decode may run six requests at once, and more than that are there.",
+    watch="requests wait for decode's allocation, which is most of TTFT; ITL is better than ever, its batch is capped.",
+    draw=changed(SGLANG_70B, decode={"slots": 6}),
+    verdict="decode_admission",
+)

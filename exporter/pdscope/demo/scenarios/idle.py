@@ -1,0 +1,13 @@
+"""Hardly anybody asks."""
+
+from __future__ import annotations
+
+from pdscope.demo.scenarios._scenario import SGLANG_70B, Scenario, changed
+
+SCENARIO = Scenario(
+    name="idle",
+    story="Hardly anybody asks: a request every fifty seconds.",
+    watch="fewer than five requests finish in a window, so nothing is judged.",
+    draw=changed(SGLANG_70B, traffic={"requests_per_second": 0.02}),
+    verdict="idle",
+)

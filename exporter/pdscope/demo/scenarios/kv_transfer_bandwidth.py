@@ -1,0 +1,13 @@
+"""The NICs carry 2 GB/s of KV an instance; the users ask for more."""
+
+from __future__ import annotations
+
+from pdscope.demo.scenarios._scenario import SGLANG_70B, Scenario, changed
+
+SCENARIO = Scenario(
+    name="kv_transfer_bandwidth",
+    story="The NICs carry 2 GB/s of KV an instance; the users ask for more.",
+    watch="prefill's inflight queue and TTFT grow while prefill itself has time to spare and ITL stays.",
+    draw=changed(SGLANG_70B, link={"nic_bytes_per_second": 0.5e9}),
+    verdict="kv_transfer_bandwidth",
+)

@@ -1,0 +1,13 @@
+"""Twice the users."""
+
+from __future__ import annotations
+
+from pdscope.demo.scenarios._scenario import SGLANG_70B, Scenario, changed
+
+SCENARIO = Scenario(
+    name="prefill_compute",
+    story="Twice the users: prefill computes all the time and still falls behind.",
+    watch="prefill's queue and TTFT grow, its tensor cores are at their limit, ITL stays.",
+    draw=changed(SGLANG_70B, traffic={"requests_per_second": 5.0}),
+    verdict="prefill_compute",
+)

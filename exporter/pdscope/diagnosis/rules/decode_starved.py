@@ -1,0 +1,42 @@
+"""Decode idles while it waits for KV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pdscope.diagnosis.base import Case, Rule, Threshold, bench
+from pdscope.model.finding import Finding, Op
+from pdscope.model.signal import SignalId
+from pdscope.model.topology import Role
+from pdscope.model.units import Unit
+
+
+def evaluate(case: Case) -> Iterator[Finding]:
+    """Per decode instance: requests whose KV is awaited stand there all the time, and next to none runs.
+
+    What they wait for (prefill's queue, its computation, the link) is for the verdict to say.
+    """
+    for instance in case.instances(Role.DECODE):
+        board = bench(RULE, case, instance)
+        awaited = board.weigh(SignalId.AWAITED_KV, Op.GE, "awaited")
+        idle = board.weigh(SignalId.RUNNING, Op.LT, "running")
+        yield board.finding(
+            awaited & idle,
+            headline=f"{instance.name} runs {board.text(SignalId.RUNNING)} while the KV of "
+            f"{board.text(SignalId.AWAITED_KV)} is awaited",
+            strength=0.6,
+            decisive=(SignalId.AWAITED_KV, SignalId.RUNNING),
+            culprits=(instance.name,),
+        )
+
+
+RULE = Rule(
+    id="decode_starved",
+    verdict=None,
+    evaluate=evaluate,
+    thresholds=(
+        Threshold("awaited", 2, Unit.REQUESTS, "whose KV is awaited through the newer half of the window"),
+        Threshold("running", 1, Unit.REQUESTS, "in the batch, mean: less is an instance that idles part of the time"),
+    ),
+    remedies=("add_prefill", "use_more_nics"),
+)

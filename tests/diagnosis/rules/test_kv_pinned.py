@@ -1,0 +1,155 @@
+"""`kv_pinned`: prefill is full of finished prompts while decode and the link have room."""
+
+from __future__ import annotations
+
+import pytest
+
+from pdscope.diagnosis.rules.kv_pinned import RULE
+from pdscope.model.finding import Confidence, Stage, Truth, Verdict
+from pdscope.model.signal import Quality, SignalId
+from pdscope.model.topology import Role
+from support.signals import (
+    CALM,
+    STORIES,
+    Changes,
+    changed,
+    deployment,
+    derived,
+    estimated,
+    finding,
+    findings,
+    instance,
+    on,
+    verdict_of,
+)
+
+PINNED = STORIES["kv_pinned"]
+
+
+def test_holds() -> None:
+    """Full, still, waited for, and nobody elsewhere to blame."""
+    found = finding(RULE, PINNED)
+    assert (found.truth, found.culprits, found.decisive) == (Truth.TRUE, ("p0",), Quality.MEASURED)
+    for words in ("p0 holds 100 %", "40 requests wait", "decode has room"):
+        assert words in found.headline
+    assert [r.id for r in found.remedies] == list(RULE.remedies)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        on("p0", {SignalId.KV_USAGE: 0.94}),
+        on("p0", {SignalId.PREFILL_QUEUE: 0.9}),
+        on("p0", {SignalId.RUNNING: 4.1}),
+        on("p0", {SignalId.TENSOR_UTILIZATION: 0.5}),
+        on("p0", {SignalId.PREFILL_FLOP_UTILIZATION: estimated(0.5)}),
+        on("d0", {SignalId.ADMISSION_QUEUE: 1.0}),
+        on("d0", {SignalId.KV_USAGE: 0.9}),
+        {SignalId.LINK_UTILIZATION: derived(0.9)},
+        {SignalId.TRANSFER_IN_FLIGHT: 4.0},
+        {SignalId.TRANSFER_TTFT_SHARE: 0.2},
+    ],
+    ids=[
+        "room",
+        "nobody waits",
+        "it computes",
+        "one huge prompt",
+        "one huge prompt by its FLOP",
+        "decode's door",
+        "decode's pool",
+        "full link",
+        "many transfers",
+        "slow transfers",
+    ],
+)
+def test_silent(changes: Changes) -> None:
+    """Each condition counts; pinned prompts beside a limit elsewhere are its symptom."""
+    found = finding(RULE, changed(PINNED, changes))
+    assert (found.truth, found.headline, found.missing) == (Truth.FALSE, "", ())
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        on("p0", {SignalId.KV_USAGE: 0.95}),
+        on("p0", {SignalId.RUNNING: 4.0}),
+        on("p0", {SignalId.PREFILL_QUEUE: 1.0}),
+        on("p0", {SignalId.TENSOR_UTILIZATION: None, SignalId.COMPUTE_UTILIZATION: None}),
+        on("d0", {SignalId.ADMISSION_QUEUE: 0.9, SignalId.KV_USAGE: 0.89}),
+        {SignalId.LINK_UTILIZATION: None, SignalId.LINK_CAPACITY: None},
+        {SignalId.LINK_UTILIZATION: derived(0.89), SignalId.TRANSFER_IN_FLIGHT: 3.9},
+        {SignalId.TRANSFER_TTFT_SHARE: None},
+        {SignalId.TRANSFER_IN_FLIGHT: None},
+    ],
+)
+def test_at_its_thresholds(changes: Changes) -> None:
+    """Neither telemetry nor the link's capacity is needed, nor both signs of quick transfers."""
+    assert finding(RULE, changed(PINNED, changes)).truth is Truth.TRUE
+
+
+@pytest.mark.parametrize(
+    ("changes", "missing"),
+    [
+        (on("p0", {SignalId.KV_USAGE: None}), {SignalId.KV_USAGE}),
+        (on("p0", {SignalId.PREFILL_QUEUE: None}), {SignalId.PREFILL_QUEUE}),
+        (on("p0", {SignalId.RUNNING: None}), {SignalId.RUNNING}),
+        (on("d0", {SignalId.ADMISSION_QUEUE: None}), {SignalId.ADMISSION_QUEUE}),
+        (on("d0", {SignalId.KV_USAGE: None}), {SignalId.KV_USAGE}),
+        (
+            {SignalId.TRANSFER_IN_FLIGHT: None, SignalId.TRANSFER_TTFT_SHARE: None},
+            {SignalId.TRANSFER_IN_FLIGHT, SignalId.TRANSFER_TTFT_SHARE},
+        ),
+    ],
+)
+def test_unknown_names_what_is_missing(changes: Changes, missing: set[SignalId]) -> None:
+    """Who cannot see that decode and the transfers are well does not accuse anybody."""
+    found = finding(RULE, changed(PINNED, changes))
+    assert found.truth is Truth.UNKNOWN
+    assert set(found.missing) == missing
+
+
+def test_every_decode_instance_must_have_room() -> None:
+    """One that is full, or silent, may be the one for which the prompts are kept."""
+    three = deployment(*(instance(name, Role.DECODE) for name in ("d0", "d1")), instance("p0", Role.PREFILL))
+    well = {SignalId.ADMISSION_QUEUE: 0.0, SignalId.KV_USAGE: 0.2}
+    assert finding(RULE, changed(PINNED, on("d1", well)), three).truth is Truth.TRUE
+    assert finding(RULE, PINNED, three).truth is Truth.UNKNOWN
+    full = changed(PINNED, on("d1", {**well, SignalId.ADMISSION_QUEUE: 9.0}))
+    assert finding(RULE, full, three).truth is Truth.FALSE
+
+
+def test_nothing_is_pinned_without_roles() -> None:
+    """A unified engine keeps no prompt for another."""
+    assert findings(RULE, PINNED, deployment(instance("u0", Role.UNIFIED))) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "changes"),
+    [
+        ("usage", 1.01, {}),
+        ("queue", 41, {}),
+        ("running", 0.05, on("p0", {SignalId.RUNNING: 3.0})),
+        ("compute", 0.02, {}),
+        ("decode_queue", 0, {}),
+        ("decode_usage", 0.3, {}),
+        ("in_flight", 0.1, {}),
+        ("ttft_share", 0.02, {}),
+        ("link", 0.1, {}),
+    ],
+)
+def test_thresholds_are_configurable(name: str, value: float, changes: Changes) -> None:
+    """A stricter one silences the rule."""
+    figures = changed(PINNED, changes)
+    assert finding(RULE, figures).truth is Truth.TRUE
+    assert finding(RULE, figures, thresholds={name: value}).truth is Truth.FALSE
+    assert {t.name for t in RULE.thresholds} >= {name}
+
+
+def test_verdict() -> None:
+    """Of the hand-over, measured; the waits of a calm prefill are not it."""
+    diagnosis = verdict_of(PINNED).diagnosis
+    assert (diagnosis.verdict, diagnosis.stage) == (Verdict.KV_PINNED, Stage.KV_TRANSFER)
+    assert (diagnosis.confidence, diagnosis.culprits) == (Confidence.HIGH, ("p0",))
+    assert finding(RULE, changed(CALM, on("p0", {SignalId.RUNNING: 1.0}))).truth is Truth.FALSE
+    joined = changed(PINNED, on("d0", {SignalId.ADMISSION_QUEUE: derived(0.0)}))
+    assert verdict_of(joined).diagnosis.confidence is Confidence.MEDIUM
