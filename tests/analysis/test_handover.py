@@ -136,17 +136,24 @@ def test_achieved_rate_by_capacity() -> None:
 # trend
 
 
-def moved(sums: Sequence[float]) -> Window:
-    """Bytes by scrape."""
-    cumulative = np.repeat(np.arange(len(sums), dtype=np.float64)[:, None], len(BYTES), axis=1)
+def moved(sums: Sequence[float], transfers: float = 20.0) -> Window:
+    """Bytes by scrape, so many transfers from one to the next."""
+    cumulative = np.repeat(transfers * np.arange(len(sums), dtype=np.float64)[:, None], len(BYTES), axis=1)
     page = HistogramWindow(BYTES, cumulative, np.array(sums))
     return window({}, {Metric.KV_TRANSFER_BYTES: page}, scrapes=len(sums))
 
 
 @pytest.mark.parametrize(
     ("gains", "trend"),
-    [([1.0] * 12, 1.0), ([2.0] * 6 + [1.0] * 6, 0.5), ([1.0] * 6 + [3.0] * 6, 3.0), ([2.0] * 6 + [0.0] * 6, 0.0)],
-    ids=["flat", "falls", "rises", "stops"],
+    [
+        ([1.0] * 12, 1.0),
+        ([2.0] * 6 + [1.0] * 6, 0.5),
+        ([1.0] * 6 + [3.0] * 6, 3.0),
+        ([2.0] * 6 + [0.0] * 6, 0.0),
+        ([2.0, 1.0], 0.5),
+        ([2.0, 2.0, 1.0], 0.5),
+    ],
+    ids=["flat", "falls", "rises", "stops", "three scrapes", "four scrapes"],
 )
 def test_trend(gains: list[float], trend: float) -> None:
     """The newer half of the window by the older one."""
@@ -164,12 +171,19 @@ def test_trend_of_several() -> None:
 
 @pytest.mark.parametrize(
     "sums",
-    [[1e8 * n for n in range(5)], [5.0] * SCRAPES, [NAN] * 7 + [1e8 * n for n in range(6)]],
-    ids=["five scrapes", "nothing moved", "half a window"],
+    [[0.0, 1e8], [5.0] * SCRAPES, [NAN] * 7 + [1e8 * n for n in range(6)]],
+    ids=["two scrapes", "nothing moved", "half a window"],
 )
 def test_no_trend(sums: list[float]) -> None:
     """Too short, nothing to compare with, or counted in the newer half only."""
     assert signals(SGLANG, {"p0": moved(sums)}).get(SignalId.ACHIEVED_TREND) is None
+
+
+@pytest.mark.parametrize(("transfers", "trend"), [(1.6, None), (1.7, 0.5)])
+def test_a_trend_of_a_few_transfers_is_chance(transfers: float, trend: float | None) -> None:
+    """Ten in the older half."""
+    page = moved([0.0, *(1e8 * np.cumsum([2.0] * 6 + [1.0] * 6))], transfers)
+    assert signals(SGLANG, {"p0": page}).value(SignalId.ACHIEVED_TREND) == trend
 
 
 # pieces

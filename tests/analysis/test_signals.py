@@ -49,9 +49,10 @@ HISTOGRAMS = [m for m in Metric if m.spec.kind is Kind.HISTOGRAM]
 HARDWARE = Hardware(name="card", hbm_bandwidth_bytes_per_second=1e15, bf16_flop_per_second=1e18)
 COMPUTE = ComputeShape(parameters=8e9, active_parameters=8e9)
 
-# how long things have been as they are takes a memory, which analysis has not; how scrapes went no page tells
+# how long things have been as they are takes a memory, which analysis has not; how scrapes went no page tells,
+# and only a page that contradicts itself is distrusted
 OF_ONE_WINDOW = frozenset(SignalId) - {
-    SignalId.STABILITY_WINDOW,
+    *(SignalId.STABILITY_WINDOW, SignalId.DISTRUSTED_QUEUE),
     *(SignalId.SILENT_SCRAPES, SignalId.ANSWERS, SignalId.SCRAPE_COST),
 }
 # said only where the engine measures nothing better

@@ -11,6 +11,12 @@ from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Scope, SignalId, instance_scope, worst
 from pdscope.model.topology import Role
 
+_CONTRADICTION = 1.5
+"""By which a wait may exceed the TTFT that holds it: bursts, and buckets of the mean are none."""
+_FULL = 0.9
+_MANY = 8
+"""Requests below which a queue comes and goes between two scrapes."""
+
 
 @dataclass(frozen=True, slots=True)
 class _Queue:
@@ -20,6 +26,8 @@ class _Queue:
     source: str
     age_seconds: float
     samples: int
+    stands: bool
+    """Whether it neither grew nor shrank by more than a tenth between the ends of the window."""
 
 
 def put_decode(board: Board, observed: Sequence[Observed]) -> None:
@@ -153,6 +161,11 @@ def _put_rates(board: Board, o: Observed) -> None:
 def _put_admission(board: Board, o: Observed) -> None:
     scope = instance_scope(o.instance.name)
     queue = admission_queue(o)
+    allocation = o.distribution(Metric.ALLOCATION_TIME)
+    impossible = _impossible(board, o, queue) if queue is not None and allocation is None else ""
+    if queue is not None and impossible:
+        board.put(SignalId.DISTRUSTED_QUEUE, queue.mean, queue.quality, f"{queue.source}: {impossible}", scope=scope)
+        return
     if queue is not None:
         board.put(
             SignalId.ADMISSION_QUEUE,
@@ -163,7 +176,6 @@ def _put_admission(board: Board, o: Observed) -> None:
             samples=queue.samples,
             age_seconds=queue.age_seconds,
         )
-    allocation = o.distribution(Metric.ALLOCATION_TIME)
     if allocation is not None and allocation.mean is not None:
         _put_wait(board, scope, allocation.mean, Quality.MEASURED, f"mean of {o.source_of(Metric.ALLOCATION_TIME)}")
         return
@@ -172,6 +184,28 @@ def _put_admission(board: Board, o: Observed) -> None:
     if queue is not None and rate:
         quality = worst(queue.quality, Quality.DERIVED)
         _put_wait(board, scope, queue.mean / rate, quality, "admission queue by completion rate (Little's law)")
+
+
+def _impossible(board: Board, o: Observed, queue: _Queue) -> str:
+    """Why the queue cannot be what it says; empty where it can.
+
+    A queue that stands unchanged for a window makes everybody who leaves it wait queue / rate (Little's law), and
+    decode's TTFT holds that wait. Where requests fail or the queue grows, those who wait are not those who are counted.
+    A queue in front of full slots or a full pool is believed all the same: that much is plain without its length.
+    """
+    scope = instance_scope(o.instance.name)
+    if (board.value(SignalId.RUNNING_TO_LIMIT, scope) or 0.0) >= 1 or (
+        board.value(SignalId.KV_USAGE, scope) or 0
+    ) > _FULL:
+        return ""
+    ttft, finished = o.distribution(Metric.TTFT), o.rate(Metric.REQUESTS_FINISHED)
+    failed = [r.gain for m in (Metric.TRANSFER_FAILURES, Metric.BOOTSTRAP_FAILURES) if (r := o.rate(m)) is not None]
+    if ttft is None or not ttft.mean or finished is None or finished.per_second <= 0 or sum(failed) > 0:
+        return ""
+    wait = queue.standing / finished.per_second
+    if not queue.stands or wait <= _CONTRADICTION * ttft.mean or queue.standing < _MANY:
+        return ""
+    return f"by its completion rate it would make requests wait {wait:.3g} s, and their mean TTFT is {ttft.mean:.3g} s"
 
 
 def _put_wait(board: Board, scope: Scope, seconds: float, quality: Quality, source: str) -> None:
@@ -216,4 +250,5 @@ def _joined(levels: Sequence[Level], quality: Quality) -> _Queue:
         source=" + ".join(level.source for level in levels),
         age_seconds=max(level.age_seconds for level in levels),
         samples=min(level.samples for level in levels),
+        stands=abs(sum(v.last for v in levels) - sum(v.first for v in levels)) <= 0.1 * sum(v.mean for v in levels),
     )

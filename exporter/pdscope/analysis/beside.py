@@ -73,14 +73,15 @@ def _put_leases(board: Board, o: Observed) -> None:
 
 
 def _put_page(board: Board, o: Observed) -> None:
-    page = o.level(Metric.PAGE_TOKENS)
-    board.put(
-        SignalId.PAGE_TOKENS,
-        page.last if page is not None else None,
-        Quality.MEASURED,
-        page.source if page is not None else "",
-        scope=instance_scope(o.instance.name),
-    )
+    """What the configuration says stands for what the engine does not."""
+    scope, page = instance_scope(o.instance.name), o.level(Metric.PAGE_TOKENS)
+    if page is not None:
+        board.put(
+            SignalId.PAGE_TOKENS, page.last, Quality.MEASURED, page.source, scope=scope, age_seconds=page.age_seconds
+        )
+    elif o.instance.page_tokens is not None:
+        told = f"page_size of {o.instance.name} in the configuration"
+        board.put(SignalId.PAGE_TOKENS, float(o.instance.page_tokens), Quality.ASSUMED, told, scope=scope)
 
 
 def _put_recompute(board: Board, o: Observed) -> None:
@@ -93,6 +94,7 @@ def _put_recompute(board: Board, o: Observed) -> None:
             Quality.MEASURED,
             f"{computed.source} by {prompts.source}",
             scope=instance_scope(o.instance.name),
+            age_seconds=computed.age_seconds,
         )
 
 

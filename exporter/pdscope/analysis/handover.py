@@ -23,7 +23,10 @@ from pdscope.model.topology import Deployment, Role
 
 PATH_SHARE = 0.05
 """Share of the link below which a transfer that is alone takes a wrong way (VERDICTS, kv_transfer_path)."""
-_HALF_SCRAPES = 3
+_MIN_SCRAPES = 3
+"""Of a window, for each half to be a rate: counters lie on the scrapes, so one interval is enough."""
+_MIN_TRANSFERS = 10
+"""In the older half: a rate by fewer is a matter of chance."""
 _SURE = 2.0
 """Standard errors by which a sampled gauge may be off; its samples are counts, so their variance is their mean."""
 _STEPS_OF_A_FETCH = 2.0
@@ -112,9 +115,12 @@ def _put_trend(board: Board, observed: Sequence[Observed]) -> None:
     for o in observed:
         for window in o.windows:
             histogram = window.histograms.get(SeriesKey(Metric.KV_TRANSFER_BYTES))
-            if histogram is None or len(window.times) < 2 * _HALF_SCRAPES:
+            if histogram is None or len(window.times) < _MIN_SCRAPES:
                 continue
             middle = len(window.times) // 2
+            ended = increase(window.times[: middle + 1], histogram.cumulative[: middle + 1, -1], lazy=False)
+            if ended is None or ended.value < _MIN_TRANSFERS:
+                continue
             parts = [
                 increase(window.times[part], histogram.sums[part], lazy=False)
                 for part in (slice(None, middle + 1), slice(middle, None))

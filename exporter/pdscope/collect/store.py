@@ -58,6 +58,10 @@ class Store:
         kept = self._scrapes.get(stream)
         return kept[-1] if kept else None
 
+    def recent(self, stream: Stream, count: int) -> tuple[Scrape, ...]:
+        """The last scrapes, good or not, at most `count` of them, the newest last."""
+        return tuple(self._scrapes.get(stream, ()))[-count:]
+
     def failed_in_a_row(self, stream: Stream) -> int:
         """How many of the newest scrapes brought nothing, up to the last good one."""
         count = 0

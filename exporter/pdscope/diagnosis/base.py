@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from pdscope.diagnosis.fitting import fitting
 from pdscope.diagnosis.remedies import remedies_for
 from pdscope.model.finding import Evidence, Finding, Op, Truth, Verdict
 from pdscope.model.signal import Quality, Scope, Signal, SignalId, SignalSet, instance_scope, worst
@@ -107,8 +108,6 @@ class Rule:
         raise KeyError(f"{self.id}.{name}")
 
 
-_ROLE_REMEDIES = ("add_prefill", "add_decode")
-
 _COMPARE: Mapping[Op, Callable[[float, float], bool]] = {
     Op.GE: lambda value, limit: value >= limit,
     Op.GT: lambda value, limit: value > limit,
@@ -205,6 +204,7 @@ class Bench:
         qualities = [e.quality for e in self.evidence if e.signal in decisive]
         known = {e.signal for e in self.evidence}
         complete = all(signal in known for signal in decisive)
+        proposed = remedies if remedies is not None else self.rule.remedies
         profile = next((i.profile for i in self.case.deployment.instances if i.name in culprits), None)
         return Finding(
             rule=self.rule.id,
@@ -214,21 +214,11 @@ class Bench:
             strength=min(1.0, max(0.0, strength)) if holds else 0.0,
             evidence=tuple(self.evidence),
             missing=tuple(self.missing) if truth is not Truth.FALSE else (),
-            remedies=remedies_for(self._fitting(remedies if remedies is not None else self.rule.remedies), profile)
-            if holds
-            else (),
+            remedies=remedies_for(fitting(proposed, self.case.deployment, self.case.signals), profile) if holds else (),
             headline=headline if holds else "",
             decisive=worst(at_best, *qualities) if holds and qualities and complete else None,
             culprits=tuple(culprits) if holds else (),
         )
-
-    def _fitting(self, remedies: Sequence[str]) -> tuple[str, ...]:
-        """Remedies that this deployment can use: roles to shift only where there are roles, quantising only once."""
-        kv = self.case.deployment.model.kv
-        small = kv is not None and kv.bytes_per_element <= 1
-        split = self.case.deployment.disaggregated
-        fitting = [i if split or i not in _ROLE_REMEDIES else "add_instances" for i in remedies]
-        return tuple(dict.fromkeys(i for i in fitting if not (small and i == "quantise_kv")))
 
 
 def bench(rule: Rule, case: Case, instance: Instance | None = None) -> Bench:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pdscope.diagnosis import rules as rules_package
 from pdscope.diagnosis.answer import confidence_of, next_steps, summarise
 from pdscope.diagnosis.base import Case, Rule
+from pdscope.diagnosis.fitting import without_futile
 from pdscope.diagnosis.phase import phase as phase_of
-from pdscope.diagnosis.remedies import adds_instances
 from pdscope.model.finding import Confidence, Diagnosis, Finding, Truth, Verdict
 from pdscope.model.signal import ScopeKind, SignalId, SignalSet, instance_scope
 from pdscope.model.topology import Deployment, Instance
@@ -106,7 +106,7 @@ def judge(
     findings = _run([r for r in rules if not r.fallback], case, failures)
     if not any(f.truth is Truth.TRUE and f.verdict is not None for f in findings):
         findings += _run([r for r in rules if r.fallback], case, failures)
-    findings = _without_futile_remedies(findings)
+    findings = without_futile(findings)
     verdict, deciding = _decide(findings)
     phase = phase_of(signals, deployment.slo)
     culprits = tuple(dict.fromkeys(name for f in deciding for name in f.culprits))
@@ -168,14 +168,6 @@ def _is_symptom(verdict: Verdict, holding: Sequence[tuple[Verdict, Finding]]) ->
         for other, f in holding
         if other is verdict
     )
-
-
-def _without_futile_remedies(findings: list[Finding]) -> list[Finding]:
-    """While the link is full, more prefill or decode only asks more of it."""
-    full = any(f.verdict is Verdict.KV_TRANSFER_BANDWIDTH and f.truth is Truth.TRUE for f in findings)
-    if not full:
-        return findings
-    return [replace(f, remedies=tuple(r for r in f.remedies if not adds_instances(r))) for f in findings]
 
 
 def _shown(findings: Sequence[Finding]) -> tuple[Finding, ...]:

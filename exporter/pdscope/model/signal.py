@@ -160,6 +160,7 @@ class SignalId(StrEnum):
     STEP_EXPLAINED = "decode_step_roofline_itl_ratio"
     PREFILL_FLOP_UTILIZATION = "prefill_achievable_flop_ratio"
     ADMISSION_QUEUE = "decode_admission_queue_requests"
+    DISTRUSTED_QUEUE = "distrusted_admission_queue_requests"
     ADMISSION_WAIT = "decode_admission_wait_seconds"
     ADMISSION_TTFT_SHARE = "decode_admission_ttft_share_ratio"
     KV_USAGE = "kv_usage_ratio"

@@ -25,6 +25,8 @@ from pdscope.sources.selection import Selection
 
 _LOADS = "sglang_loads"
 _SILENT_FAILURES = 2
+_ANSWERS = 3
+"""Good scrapes in a row that tell what a page costs."""
 
 
 class Watch:
@@ -149,7 +151,7 @@ class Watch:
                     devices.setdefault(served.instance, []).append(window)
         model = self._files.models.get(config.name)
         deployment = build_deployment(config, windows, self.plugins, self._said, model, devices)
-        reach = {i.name: self._reach(i) for i in config.instances} if self._asked else {}
+        reach = {i.name: found for i in config.instances if (found := self._reach(i)) is not None}
         signals = compute_signals(deployment, windows, devices, now, age, reach)
         judgement = judge(deployment, signals, self.plugins.rules, at=now, window_seconds=seconds)
         self.rule_errors += judgement.failures
@@ -158,14 +160,19 @@ class Watch:
         states = {i.name: self._state(i.name, windows[i.name], now, age) for i in config.instances}
         return DeploymentReport(deployment, judgement.diagnosis, signals, states)
 
-    def _reach(self, config: InstanceConfig) -> Reach:
-        """How an instance answered lately."""
+    def _reach(self, config: InstanceConfig) -> Reach | None:
+        """How an instance answered lately; None: recorded, not tried yet, or not understood by a fault of pdscope.
+
+        The least of the last answers is what its page costs, since one slow answer tells of a busy moment.
+        """
         stream = Stream(config.name, PageKind.METRICS, config.name)
         newest = self._store.newest(stream)
-        answers = newest is not None and newest.reason not in (FailureReason.CONNECT, FailureReason.TIMEOUT)
-        spent = newest.duration_seconds if newest is not None and newest.ok else None
-        interval = config.scrape.interval_seconds
-        cost = spent / interval if spent is not None and interval else None
+        if not self._asked or newest is None or newest.reason is FailureReason.INTERNAL:
+            return None
+        durations = [s.duration_seconds for s in self._store.recent(stream, _ANSWERS) if s.ok]
+        known = [spent for spent in durations if spent is not None]
+        cost = min(known) / config.scrape.interval_seconds if len(known) == _ANSWERS else None
+        answers = newest.reason not in (FailureReason.CONNECT, FailureReason.TIMEOUT)
         return Reach(self._store.failed_in_a_row(stream), answers, cost)
 
     def _windows(self, name: str, now: float, seconds: float) -> list[Window]:

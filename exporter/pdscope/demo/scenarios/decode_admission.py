@@ -6,8 +6,8 @@ from pdscope.demo.scenarios._scenario import SGLANG_70B, Scenario, changed
 
 SCENARIO = Scenario(
     name="decode_admission",
-    story="Decode may run six requests at once, and more than that are there.",
+    story="Decode may hold six requests at once, and twelve are there.",
     watch="requests wait for decode's allocation, which is most of TTFT; ITL is better than ever, its batch is capped.",
-    draw=changed(SGLANG_70B, decode={"slots": 6}),
+    draw=changed(SGLANG_70B, decode={"slots": 6}, traffic={"concurrency": 12}),
     verdict="decode_admission",
 )

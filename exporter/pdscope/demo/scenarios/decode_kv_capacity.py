@@ -8,6 +8,6 @@ SCENARIO = Scenario(
     name="decode_kv_capacity",
     story="Long answers outgrow a small KV pool on decode.",
     watch="the pool is full and requests are preempted: they queue and are computed again.",
-    draw=changed(VLLM_70B, decode={"pool_tokens": 32_000}, traffic={"output_tokens": 500.0}),
+    draw=changed(VLLM_70B, decode={"pool_tokens": 24_000}, traffic={"output_tokens": 500.0, "concurrency": 14}),
     verdict="decode_kv_capacity",
 )

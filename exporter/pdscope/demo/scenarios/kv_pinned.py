@@ -1,4 +1,4 @@
-"""Clients hang up."""
+"""Clients hang up before decode has fetched what prefill computed for them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,19 @@ from pdscope.demo.scenarios._scenario import VLLM_70B, Scenario, changed
 
 SCENARIO = Scenario(
     name="kv_pinned",
-    story="Clients hang up: half of the computed prompts are never fetched, and prefill keeps them until their lease ends.",
-    watch="prefill's KV pool is full with nothing running, requests wait there, decode is idle.",
-    draw=changed(VLLM_70B, traffic={"orphan_share": 0.5}, prefill={"pool_tokens": 60_000}),
+    story="Clients hang up: half of the prompts are never fetched, and prefill keeps each until its lease ends.",
+    watch="prefill's KV pool is full with next to nothing running, requests wait there, decode has room.",
+    draw=changed(
+        VLLM_70B,
+        link={"page_tokens": 16},
+        prefill={"pool_tokens": 30_000},
+        traffic={
+            "orphan_share": 0.5,
+            "concurrency": 44,
+            "prompt_tokens": 1000.0,
+            "prompt_sigma": 0.3,
+            "output_tokens": 400.0,
+        },
+    ),
     verdict="kv_pinned",
 )

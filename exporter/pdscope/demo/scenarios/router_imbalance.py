@@ -6,8 +6,8 @@ from pdscope.demo.scenarios._scenario import SGLANG_70B_PAIRS, Scenario, changed
 
 SCENARIO = Scenario(
     name="router_imbalance",
-    story="All prompts have the same prefix, and the router sends them by it: one instance of each role gets everything.",
+    story="All prompts share a prefix, and the router goes by it: one instance of each role gets everything.",
     watch="one prefill instance has the whole queue while its peer idles.",
-    draw=changed(SGLANG_70B_PAIRS, frontend={"affinity": 1.0}, traffic={"groups": 1}),
+    draw=changed(SGLANG_70B_PAIRS, frontend={"affinity": 1.0}, traffic={"groups": 1, "concurrency": 24}),
     verdict="router_imbalance",
 )

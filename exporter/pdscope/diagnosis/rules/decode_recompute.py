@@ -14,9 +14,8 @@ from pdscope.model.units import Unit
 def evaluate(case: Case) -> Iterator[Finding]:
     """Per decode instance that fetches KV: a good part of its prompt tokens is computed there all the same.
 
-    The last token of each prompt always is, and so is the rest of its last block. Where nothing is fetched at all the
-    roles do not work together, which is another verdict; where a router lets decode prefill short prompts this is its
-    intention.
+    One token of each prompt is with vLLM before 0.21. Where nothing is fetched at all the roles do not work together,
+    which is another verdict; where a router lets decode prefill short prompts this is its intention.
     """
     if not case.deployment.disaggregated:
         return
@@ -29,8 +28,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
         yield board.finding(
             computed & fetched,
             headline=f"{instance.name} computes {board.text(SignalId.RECOMPUTED_SHARE)} of its prompt tokens itself "
-            "and "
-            f"gets {board.text(SignalId.KV_RECEIVED_SHARE)} from prefill",
+            f"and gets {board.text(SignalId.KV_RECEIVED_SHARE)} from prefill",
             strength=board.value(SignalId.RECOMPUTED_SHARE) or 0.0,
             decisive=(SignalId.RECOMPUTED_SHARE,),
             culprits=(instance.name,),
@@ -41,6 +39,6 @@ RULE = Rule(
     id="decode_recompute",
     verdict=None,
     evaluate=evaluate,
-    thresholds=(Threshold("share", 0.1, Unit.RATIO, "of the prompt tokens; one block of 16 in 160 is the usual rest"),),
+    thresholds=(Threshold("share", 0.1, Unit.RATIO, "of the prompt tokens; one token a request is no recomputation"),),
     remedies=("fix_transport", "longer_lease", "free_decode_memory"),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pdscope.diagnosis.base import Case, Rule, Threshold, bench
+from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op
 from pdscope.model.signal import SignalId
 from pdscope.model.topology import Role
@@ -27,7 +27,19 @@ def evaluate(case: Case) -> Iterator[Finding]:
             strength=0.6,
             decisive=(SignalId.AWAITED_KV, SignalId.RUNNING),
             culprits=(instance.name,),
+            remedies=_remedies(board),
         )
+
+
+def _remedies(board: Bench) -> tuple[str, ...]:
+    """More prefill where prefill is loaded, more link where the link is; else what holds KV up is for the verdict."""
+    loaded = (
+        ("add_prefill", SignalId.PREFILL_LOAD, board.case.threshold(RULE, "prefill")),
+        ("use_more_nics", SignalId.LINK_UTILIZATION, board.case.threshold(RULE, "link")),
+    )
+    return tuple(
+        remedy for remedy, signal, limit in loaded if (load := board.value(signal)) is not None and load >= limit
+    )
 
 
 RULE = Rule(
@@ -37,6 +49,8 @@ RULE = Rule(
     thresholds=(
         Threshold("awaited", 2, Unit.REQUESTS, "whose KV is awaited through the newer half of the window"),
         Threshold("running", 1, Unit.REQUESTS, "in the batch, mean: less is an instance that idles part of the time"),
+        Threshold("prefill", 0.85, Unit.RATIO, "load of prefill from which more of it would help"),
+        Threshold("link", 0.9, Unit.RATIO, "demand by capacity from which a wider link would help"),
     ),
     remedies=("add_prefill", "use_more_nics"),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Bench, Case, Rule
-from pdscope.model.finding import Finding, Truth
+from pdscope.model.finding import Finding, Op, Truth
 from pdscope.model.signal import SignalId, instance_scope
 from pdscope.model.topology import Role
 
@@ -18,41 +18,59 @@ def evaluate(case: Case) -> Iterator[Finding]:
     if not case.deployment.disaggregated:
         return
     board = Bench(RULE, case, case.signals.deployment)
-    differences = [text for text in (_pages(board), _types(case)) if text]
-    known = board.evidence or any(i.kv_dtype for i in case.deployment.instances)
+    pages, types = _pages(board), _types(case)
+    differences = [
+        f"{what} {_sides(values)}" for what, values in (("KV pages (tokens)", pages), ("KV types", types)) if values
+    ]
+    known = bool(board.evidence) or all(_kv_types(case, role) for role in _ROLES)
     truth = Truth.TRUE if differences else Truth.FALSE if known else Truth.UNKNOWN
     yield board.finding(
         truth,
         headline=f"prefill and decode do not fit each other: {'; '.join(differences)}",
         strength=0.7,
-        decisive=(SignalId.PAGE_TOKENS,) if board.evidence else (),
+        decisive=(SignalId.PAGE_TOKENS,) if pages else (),
     )
 
 
-def _pages(board: Bench) -> str:
-    """Page sizes by role, where they differ."""
-    by_role = {}
-    for role in (Role.PREFILL, Role.DECODE):
-        signals = [
-            board.case.signals.get(SignalId.PAGE_TOKENS, instance_scope(i.name)) for i in board.case.instances(role)
-        ]
-        by_role[role] = {signal.value for signal in signals if signal is not None}
-    if not all(by_role.values()) or by_role[Role.PREFILL] == by_role[Role.DECODE]:
-        return ""
-    sides = (f"{role} {', '.join(f'{v:g}' for v in sorted(values))}" for role, values in by_role.items())
-    return f"KV pages of {' and '.join(sides)} tokens"
+_ROLES = (Role.PREFILL, Role.DECODE)
+
+_Sides = dict[Role, set[str]]
 
 
-def _types(case: Case) -> str:
-    """KV types by role, where they differ; `auto` says nothing."""
-    by_role = {
-        role: {i.kv_dtype for i in case.instances(role) if i.kv_dtype not in (None, "auto")}
-        for role in (Role.PREFILL, Role.DECODE)
+def _pages(board: Bench) -> _Sides:
+    """Page sizes by role, where they differ; each is weighed against the least of all."""
+    scopes = {role: [instance_scope(i.name) for i in board.case.instances(role)] for role in _ROLES}
+    sizes = {
+        role: {size for scope in own if (size := board.value(SignalId.PAGE_TOKENS, scope)) is not None}
+        for role, own in scopes.items()
     }
+    if not all(sizes.values()):
+        board.missing.append(SignalId.PAGE_TOKENS)
+        return {}
+    least = min(size for own in sizes.values() for size in own)
+    for scope in (scope for own in scopes.values() for scope in own):
+        if board.signal(SignalId.PAGE_TOKENS, scope) is not None:
+            board.weigh(SignalId.PAGE_TOKENS, Op.GT, least, scope)
+    if sizes[Role.PREFILL] == sizes[Role.DECODE]:
+        return {}
+    return {role: {f"{size:g}" for size in own} for role, own in sizes.items()}
+
+
+def _types(case: Case) -> _Sides:
+    """KV types by role, where they differ."""
+    by_role = {role: _kv_types(case, role) for role in _ROLES}
     if not all(by_role.values()) or by_role[Role.PREFILL] == by_role[Role.DECODE]:
-        return ""
-    sides = (f"{role} {', '.join(sorted(str(v) for v in values))}" for role, values in by_role.items())
-    return f"KV types of {' and '.join(sides)}"
+        return {}
+    return by_role
+
+
+def _kv_types(case: Case, role: Role) -> set[str]:
+    """KV types that instances of a role state; `auto` says nothing."""
+    return {i.kv_dtype for i in case.instances(role) if i.kv_dtype is not None and i.kv_dtype != "auto"}
+
+
+def _sides(values: _Sides) -> str:
+    return ", ".join(f"{role} {', '.join(sorted(own))}" for role, own in values.items())
 
 
 RULE = Rule(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Case, Rule, Threshold, bench
-from pdscope.model.finding import Finding, Op, Truth
+from pdscope.model.finding import Finding, Op
 from pdscope.model.signal import SignalId
 from pdscope.model.topology import Role
 from pdscope.model.units import Unit
@@ -22,11 +22,10 @@ def evaluate(case: Case) -> Iterator[Finding]:
         yield board.finding(
             failing & ~answers,
             headline=f"{instance.name} ({instance.role}) does not answer; {board.count(SignalId.SILENT_SCRAPES)} "
-            "scrapes in "
-            "a row have failed",
+            "scrapes in a row have failed",
             strength=0.9,
             decisive=(SignalId.SILENT_SCRAPES,),
-            culprits=(instance.name,) if failing is Truth.TRUE else (),
+            culprits=(instance.name,),
         )
 
 

@@ -9,6 +9,9 @@ from pdscope.model.finding import Finding, Op
 from pdscope.model.signal import SignalId
 from pdscope.model.units import Unit
 
+_MORE_ROOM = ("limit_running", "add_decode")
+"""Where prompts are computed apart, long ones do not come between the steps of decode."""
+
 
 def evaluate(case: Case) -> Iterator[Finding]:
     """Of the deployment: the ratio, and a p95 that a reader notices."""
@@ -21,10 +24,10 @@ def evaluate(case: Case) -> Iterator[Finding]:
     yield board.finding(
         far & seen,
         headline=f"ITL p95 is {board.text(SignalId.ITL_P95)} where its median is {board.text(SignalId.ITL_P50)}: "
-        "steps of "
-        "two kinds take turns (prompts computed between decode steps, preemptions, garbage collection)",
+        "steps of two kinds take turns, as with prompts computed between decode steps, or preemptions",
         strength=0.5,
         decisive=(SignalId.ITL_P95,),
+        remedies=_MORE_ROOM if case.deployment.disaggregated else None,
     )
 
 

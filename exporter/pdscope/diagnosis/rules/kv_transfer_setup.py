@@ -65,5 +65,5 @@ RULE = Rule(
         Threshold("room", 0.5, Unit.RATIO, "demand by capacity above which the link itself may delay a handshake"),
         Threshold("queue", 1, Unit.REQUESTS, "requests that stand before decode's admission, handshakes aside"),
     ),
-    remedies=("warm_up_connections", "faster_bootstrap", "more_transfer_threads"),
+    remedies=("warm_up_connections", "faster_bootstrap", "more_transfer_threads", "more_transfer_queues"),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
 from pdscope.model.finding import Finding, Op, Truth
-from pdscope.model.signal import SignalId
+from pdscope.model.signal import SignalId, instance_scope
 from pdscope.model.topology import Role
 from pdscope.model.units import Unit
 
@@ -15,7 +15,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
     """One role works at its limit and the other at ease, with room on the link.
 
     The balanced ratio is that of the loads: instances of a role x its load is the work, and the work of both has to be
-    the same share of what each has. While the link is full another ratio only asks more of it.
+    the same share of what each has. While the link is full another ratio only asks more of it, and a queue in front of
+    prefill's full pool waits for decode to fetch, not for more prefill.
     """
     if not case.deployment.disaggregated:
         return
@@ -23,6 +24,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
     prefill = board.value(SignalId.PREFILL_LOAD)
     decode = board.value(SignalId.DECODE_LOAD)
     prefill_hot = board.weigh(SignalId.PREFILL_LOAD, Op.GE, "hot") & board.weigh(SignalId.DECODE_LOAD, Op.LE, "cold")
+    prefill_hot &= ~_pinned(board)
     decode_hot = board.weigh(SignalId.DECODE_LOAD, Op.GE, "hot") & board.weigh(SignalId.PREFILL_LOAD, Op.LE, "cold")
     room = Truth.TRUE
     if board.signal(SignalId.LINK_UTILIZATION) is not None:
@@ -30,12 +32,19 @@ def evaluate(case: Case) -> Iterator[Finding]:
     yield board.finding(
         (prefill_hot | decode_hot) & room,
         headline=f"prefill works at {board.text(SignalId.PREFILL_LOAD)} and decode at "
-        f"{board.text(SignalId.DECODE_LOAD)}: "
-        f"{_balance(case, prefill, decode)}",
+        f"{board.text(SignalId.DECODE_LOAD)}: {_balance(case, prefill, decode)}",
         strength=0.6,
         decisive=(SignalId.PREFILL_LOAD, SignalId.DECODE_LOAD),
         remedies=("add_prefill",) if prefill_hot is Truth.TRUE else ("add_decode",),
     )
+
+
+def _pinned(board: Bench) -> Truth:
+    """Some prefill pool has no room for the next prompt. Unknown counts as no: then its queue is all that is known."""
+    scopes = [instance_scope(i.name) for i in board.case.instances(Role.PREFILL)]
+    known = [scope for scope in scopes if board.signal(SignalId.KV_FREE_REQUESTS, scope) is not None]
+    full = [board.weigh(SignalId.KV_FREE_REQUESTS, Op.LT, 1.0, scope) for scope in known]
+    return Truth.of(Truth.TRUE in full)
 
 
 def _balance(case: Case, prefill: float | None, decode: float | None) -> str:

@@ -113,7 +113,8 @@ def _between_ranks(board: Bench, role: Role) -> Finding:
     signal = board.signal(SignalId.RANK_IMBALANCE)
     return board.finding(
         over & apart & _hurt(board, role),
-        headline=f"the data-parallel ranks are loaded unequally: {signal.source if signal else ''}",
+        headline=f"the data-parallel ranks of {board.scope.name} are {board.text(SignalId.RANK_EXCESS)} apart: "
+        f"{signal.source if signal else ''}",
         strength=0.6,
         decisive=(SignalId.RANK_IMBALANCE,),
         culprits=(board.scope.name,),

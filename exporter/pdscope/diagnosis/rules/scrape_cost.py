@@ -20,8 +20,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
         yield board.finding(
             board.weigh(SignalId.SCRAPE_COST, Op.GT, "share"),
             headline=f"{instance.name} is at work on its metrics page {board.text(SignalId.SCRAPE_COST)} of the time "
-            "at the "
-            "configured interval, on the loop that serves users; pdscope asks it less often",
+            "at the configured interval, on the loop that serves users; pdscope asks it less often",
             strength=0.4,
             decisive=(SignalId.SCRAPE_COST,),
             culprits=(instance.name,),

@@ -22,8 +22,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
         yield board.finding(
             failing & answers,
             headline=f"{instance.name} ({instance.role}) answers, but {board.count(SignalId.SILENT_SCRAPES)} times "
-            "in a row "
-            "without metrics: whether it serves well is not known",
+            "in a row without metrics: whether it serves well is not known",
             strength=0.8,
             decisive=(SignalId.SILENT_SCRAPES, SignalId.ANSWERS),
             culprits=(instance.name,),

@@ -1,0 +1,55 @@
+"""What can be done about devices, their host, and the telemetry of both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pdscope.diagnosis.catalogue.entry import Entry
+
+ENTRIES: Mapping[str, Entry] = {
+    "drain_device": Entry(
+        "Take the slow device out: move the instance to other devices, then test and replace it",
+        "An instance less until it is moved",
+        "One device lags behind its peers at the same work, or its driver reports faults",
+    ),
+    "cool_device": Entry(
+        "Look at cooling, the power supply and power limits of the host",
+        "None for the service; a visit to the rack",
+        "The device is slowed down for heat or power",
+    ),
+    "free_profiler": Entry(
+        "End the profiler session that holds the counters, or resume them (`dcgmi profile --resume`)",
+        "The session's results",
+        "Profiling fields stand at zero on a busy device",
+    ),
+    "overlap_scheduler": Entry(
+        "Turn the overlap scheduler on: the CPU prepares a step while the devices run the one before",
+        "Some features exclude it",
+        "It is off, and the devices idle between steps",
+    ),
+    "free_cpu": Entry(
+        "Give the engine cores of its own: pin it, move other work away, raise the CPU limit of its container",
+        "CPU cores that other work loses",
+        "The scheduler's process uses a whole core, or is throttled",
+    ),
+    "restart_instance": Entry(
+        "Look at its log and its devices, and restart it; take it out of the router meanwhile",
+        "Requests in flight on it",
+        "Nothing answers at its address",
+    ),
+    "restore_metrics": Entry(
+        "Open its /metrics and its log: a handler that fails, a full multiprocess folder, metrics switched off",
+        "A restart, where the metrics are broken until then",
+        "It answers under /health",
+    ),
+    "fewer_series": Entry(
+        "Let the engine print fewer series: metrics of one rank, fewer buckets, no per-request labels",
+        "Detail in dashboards and alerts",
+        "Its page is large (hundreds of KB)",
+    ),
+    "longer_interval": Entry(
+        "Scrape it less often, pdscope and everybody else",
+        "Changes are noticed later",
+        "Several programs scrape it every few seconds",
+    ),
+}

@@ -1,0 +1,62 @@
+"""What can be done in front of the engines: router, frontend, roles, the number of instances."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from pdscope.diagnosis.catalogue.entry import LINK_FULL, Entry
+
+ENTRIES: Mapping[str, Entry] = {
+    "add_instances": Entry(
+        "Add instances that do the same",
+        "More devices, and fewer prefix hits on each",
+        "The traffic is here to stay, and the router spreads it",
+        adds_instances=True,
+        futile_while=LINK_FULL,
+    ),
+    "shed_load": Entry(
+        "Reject or delay requests at the router before they queue",
+        "Users see errors or a declared wait",
+        "Demand stays above capacity and nothing can be added now",
+    ),
+    "router_policy": Entry(
+        "Route by work in flight (least loaded, power of two) instead of round robin or cache affinity alone",
+        "Fewer prefix hits",
+        "The instances of the role are alike",
+    ),
+    "less_affinity": Entry(
+        "Weigh prefix affinity less, or bound the load up to which it counts",
+        "Prefix hits: prompts that come back are computed again",
+        "The hot instances hold popular prefixes",
+    ),
+    "reset_router_state": Entry(
+        "Check the router's view of the idle instances (health, circuit breaker, scores), and register them again",
+        "None but the time it takes to look",
+        "Idle instances get nothing at all",
+    ),
+    "look_at_router": Entry(
+        "Profile the router or proxy: its CPU, its connections, whether it waits for both legs before it streams",
+        "None but the time it takes to look",
+        "The engines' own TTFT is well within the objective",
+    ),
+    "scale_frontend": Entry(
+        "Run more frontend processes (API servers, tokenizer and detokenizer workers)",
+        "CPU cores and memory",
+        "A process in front of the engine uses a whole core",
+    ),
+    "fewer_stream_events": Entry(
+        "Send several tokens in one stream event",
+        "Text comes in larger pieces",
+        "The detokenizer or the HTTP layer is at its limit, and users do not read single tokens",
+    ),
+    "unify": Entry(
+        "Serve this traffic from unified engines, and keep the split for long prompts",
+        "Prefill and decode disturb each other again: ITL jitter under load",
+        "Prompts are short or requests are few",
+    ),
+    "check_roles": Entry(
+        "Check that the router sends both legs and that the engines' connectors are configured",
+        "None but the time it takes to look",
+        "Prefill serves nothing while decode computes prompts itself",
+    ),
+}
