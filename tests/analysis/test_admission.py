@@ -10,6 +10,7 @@ from pdscope.analysis.admission import admission_queue, pool_tokens, put_decode
 from pdscope.analysis.board import Board
 from pdscope.analysis.latency import put_latency
 from pdscope.analysis.observed import Observed
+from pdscope.analysis.signals import compute_signals
 from pdscope.analysis.traffic import put_traffic
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Signal, SignalId, SignalSet, instance_scope
@@ -306,7 +307,7 @@ def test_a_wait_is_at_most_all_of_ttft() -> None:
     """Little's law and the mean TTFT are of different requests."""
     found = decode(
         {Metric.DECODE_ALLOCATION_QUEUE: 30.0, Metric.REQUESTS_FINISHED: rising(1.0)},
-        {Metric.TTFT: histogram(SECONDS, [8.0] * 4)},
+        {Metric.TTFT: histogram(SECONDS, [25.0] * 4)},
     )
     assert known(found, SignalId.ADMISSION_WAIT).value == pytest.approx(30.0)
     assert known(found, SignalId.ADMISSION_TTFT_SHARE).value == 1.0
@@ -351,3 +352,51 @@ def test_no_prompts_no_share() -> None:
     """Of nothing."""
     found = decode({Metric.KV_RECEIVED_TOKENS: rising(0.0), Metric.PROMPT_TOKENS: rising(0.0)})
     assert found.get(SignalId.KV_RECEIVED_SHARE, instance_scope("d0")) is None
+
+
+TTFT_BOUNDS = (0.5, 1.0, 2.0, 4.0, 60.0, INF)
+
+
+def standing(
+    queue: Column, *, ttft: float = 2.4, finished: float = 4.0, more: Mapping[Metric, Column] | None = None
+) -> SignalSet:
+    """A decode instance with room, whose queue is that while its requests have that mean TTFT."""
+    columns: dict[Metric, Column] = {
+        Metric.DECODE_ALLOCATION_QUEUE: queue,
+        Metric.RUNNING: 6.0,
+        Metric.KV_USAGE: 0.5,
+        Metric.REQUESTS_FINISHED: rising(finished),
+        **(more or {}),
+    }
+    of = deployment()
+    page = window(columns, {Metric.TTFT: histogram(TTFT_BOUNDS, [ttft] * 240)}, target="d0")
+    return compute_signals(of, {"d0": [page]}, {}, NOW, 60.0)
+
+
+def test_a_queue_that_ttft_contradicts_is_shown_and_not_used() -> None:
+    """45 requests at 4 a second wait 11 s by Little's law; their TTFT of 2.4 s holds that wait."""
+    found = standing(45.0)
+    scope = instance_scope("d0")
+    distrusted = found.get(SignalId.DISTRUSTED_QUEUE, scope)
+    assert distrusted is not None
+    assert distrusted.value == 45.0
+    assert "wait 11.2 s" in distrusted.source
+    assert found.get(SignalId.ADMISSION_QUEUE, scope) is found.get(SignalId.ADMISSION_WAIT, scope) is None
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        standing(45.0, ttft=12.0),
+        standing(ramp(4.0)),
+        standing(7.0, finished=1.0),
+        standing(45.0, more={Metric.RUNNING: 48.0, Metric.MAX_RUNNING: 48.0}),
+        standing(45.0, more={Metric.KV_USAGE: 0.97}),
+        standing(45.0, more={Metric.BOOTSTRAP_FAILURES: rising(1.0)}),
+    ],
+    ids=["TTFT agrees", "it grows", "a few", "slots are full", "the pool is full", "requests fail"],
+)
+def test_a_queue_that_may_be_so_is_believed(told: SignalSet) -> None:
+    """Those who are counted need not be those who wait."""
+    assert told.get(SignalId.ADMISSION_QUEUE, instance_scope("d0")) is not None
+    assert told.get(SignalId.DISTRUSTED_QUEUE, instance_scope("d0")) is None

@@ -8,10 +8,12 @@ import pytest
 
 from pdscope.diagnosis.answer import confidence_of, next_steps, summarise
 from pdscope.diagnosis.base import Case
-from pdscope.model.finding import Confidence, Evidence, Finding, Op, Phase, Truth, Verdict
-from pdscope.model.signal import Quality, Scope, ScopeKind, SignalId, instance_scope
-from pdscope.model.topology import EngineProfile, Role, Slo
-from support.signals import ENGINE, STORIES, Figures, changed, deployment, instance, signal_set, verdict_of
+from pdscope.model.finding import Confidence, Evidence, Finding, Op, Phase, Stage, Truth, Verdict
+from pdscope.model.signal import Quality, Scope, ScopeKind, Signal, SignalId, instance_scope
+from pdscope.model.topology import Deployment, EngineProfile, Role, Slo
+from pdscope.render import catalogue
+from pdscope.runtime.plugins import load_plugins
+from support.signals import ENGINE, STORIES, Figure, Figures, changed, deployment, instance, signal_set, verdict_of
 
 WHERE = Scope(ScopeKind.DEPLOYMENT, "pd")
 BUSY: Figures = {SignalId.REQUESTS_FINISHED: 300.0, SignalId.TTFT_P50: 7.0}
@@ -172,6 +174,141 @@ def test_next_steps_begin_with_the_page_and_the_query() -> None:
         "pdscope explain prefill_queue",
         'pdscope_deployment_kv_transfer_demand_bytes_per_second{deployment="pd"}',
         'pdscope_deployment_ttft_p50_seconds{deployment="pd"}',
+    )
+
+
+@pytest.mark.parametrize("verdict", STORIES)
+def test_queries_name_what_metrics_exports(verdict: str) -> None:
+    """Nobody is sent to look for a series that is not there."""
+    exported = {d.name: set(d.labels) for d in catalogue.ALL}
+    queries = [s for s in verdict_of(STORIES[verdict]).diagnosis.next_steps if s.startswith("pdscope_")]
+    for query in queries:
+        name, _, rest = query.partition("{")
+        assert {pair.partition("=")[0] for pair in rest.partition("}")[0].split(",")} <= exported[name], query
+    assert queries or Verdict(verdict).stage is Stage.NONE
+
+
+def test_next_steps_ask_for_the_instance_at_fault() -> None:
+    """Its own figure and its own verdict, after those of the deployment."""
+    diagnosis = verdict_of(STORIES["decode_hbm_bandwidth"]).diagnosis
+    assert 'pdscope_worker_hbm_bandwidth_utilization_ratio{deployment="pd",worker="d0"}' in diagnosis.next_steps
+    assert 'pdscope_worker_verdict{deployment="pd",worker="d0"} == 1' in diagnosis.next_steps
+
+
+PROFILED = EngineProfile("profiled", profiling={role: f"trace {role} at {{url}}" for role in Role})
+
+
+def profiled(*roles: Role) -> Deployment:
+    """Two instances of each role, of an engine that can be profiled."""
+    return deployment(
+        *(
+            instance(f"{role[0]}{n}", role, profile=PROFILED, url=f"http://{role[0]}{n}")
+            for role in roles
+            for n in (0, 1)
+        )
+    )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "culprits", "traced"),
+    [
+        (Verdict.PREFILL_COMPUTE, ("p1",), ["profile p1 (prefill): trace prefill at http://p1"]),
+        (Verdict.PREFILL_QUEUE, (), ["profile p0 (prefill): trace prefill at http://p0"]),
+        (Verdict.DECODE_HBM_BANDWIDTH, ("d1",), ["profile d1 (decode): trace decode at http://d1"]),
+        (Verdict.HOST_BOUND, ("d1",), ["profile d1 (decode): trace decode at http://d1"]),
+        (Verdict.HARDWARE_DEGRADED, ("p1",), ["profile p1 (prefill): trace prefill at http://p1"]),
+        (Verdict.FRONTEND_BOUND, (), []),
+        (Verdict.KV_TRANSFER_BANDWIDTH, ("p0",), []),
+        (Verdict.HEALTHY, (), []),
+        (
+            Verdict.UNDETERMINED,
+            (),
+            ["profile p0 (prefill): trace prefill at http://p0", "profile d0 (decode): trace decode at http://d0"],
+        ),
+    ],
+)
+def test_next_steps_profile_the_stage_at_fault(verdict: Verdict, culprits: tuple[str, ...], traced: list[str]) -> None:
+    """The culprit before any other of its role, and the two roles apart."""
+    case = Case(profiled(Role.PREFILL, Role.DECODE), signal_set(BUSY))
+    steps = next_steps(case, verdict, [held(culprits=culprits)], [])
+    assert [s for s in steps if s.startswith("profile")] == traced
+
+
+def test_a_unified_engine_is_profiled_once() -> None:
+    """Whichever stage is at fault, it does both."""
+    case = Case(profiled(Role.UNIFIED), signal_set(BUSY))
+    for verdict in (Verdict.PREFILL_COMPUTE, Verdict.UNDETERMINED):
+        steps = next_steps(case, verdict, [], [])
+        assert [s for s in steps if s.startswith("profile")] == ["profile u0 (unified): trace unified at http://u0"]
+
+
+def test_an_engine_without_a_profiler_is_not_profiled() -> None:
+    """What cannot be done is not advised."""
+    steps = next_steps(case_of(), Verdict.PREFILL_COMPUTE, [held(culprits=("p0",))], [])
+    assert not any(s.startswith("profile") for s in steps)
+
+
+@pytest.mark.parametrize(("verdict", "asked"), [(Verdict.ROUTER_IMBALANCE, 1), (Verdict.HEALTHY, 0), (Verdict.IDLE, 0)])
+def test_a_router_is_asked_what_it_sees(verdict: Verdict, asked: int) -> None:
+    """Where something is wrong and the router has an answer."""
+    asking = EngineProfile("asking", workers="curl {url}/workers")
+    routers = (
+        instance("r0", Role.ROUTER, profile=asking, url="http://r0"),
+        instance("r1", Role.ROUTER, profile=EngineProfile("mute")),
+    )
+    case = Case(deployment(*deployment().instances, *routers), signal_set(BUSY))
+    steps = [s for s in next_steps(case, verdict, [], []) if s.startswith("ask")]
+    assert steps == ["ask r0: curl http://r0/workers"] * asked
+
+
+def test_every_engine_spells_its_profile_and_its_workers() -> None:
+    """With the address in it where there is one, and nothing left to fill in."""
+    told = {a.profile.name: a.profile for a in load_plugins().engines if a.profile is not None}
+    for engine in ("sglang", "vllm"):
+        texts = {role: told[engine].profiling[role] for role in (Role.PREFILL, Role.DECODE, Role.UNIFIED)}
+        for text in texts.values():
+            assert "http://h:1" in text.format(url="http://h:1")
+            assert "{" not in text.format(url="u").replace('{"profiler"', "")
+            assert "TORCH_PROFILER_DIR" in text
+    sglang = told["sglang"].profiling
+    assert "--pd-separated --profile-prefill-url" in sglang[Role.PREFILL]
+    assert "decode-url" not in sglang[Role.PREFILL]
+    assert "--pd-separated --profile-decode-url" in sglang[Role.DECODE]
+    for router in ("smg", "vllm_router", "dynamo", "llm_d"):
+        workers = told[router].workers
+        assert workers is not None
+        assert "{" not in workers.format(url="u")
+
+
+@pytest.mark.parametrize(
+    ("rate", "resource", "said"),
+    [
+        (8.0, "decode_slots", "; as load grows decode slots is used up first, at about 8 requests/s"),
+        (8.0, "link", "; as load grows link is used up first, at about 8 requests/s"),
+        (50.0, "prefill", "; as load grows prefill is used up first, at about 50 requests/s"),
+        (50.1, "prefill", ""),
+        (None, "prefill", ""),
+    ],
+)
+def test_a_healthy_service_is_told_what_comes_first(rate: float | None, resource: str, said: str) -> None:
+    """Up to ten times the present load; beyond it nothing is known."""
+    figures = signal_set(changed(BUSY, {SignalId.ARRIVALS_PER_SECOND: 5.0}))
+    if rate is not None:
+        told = f"{resource} is the first to be used up"
+        signal = Signal(SignalId.SATURATION_RATE, figures.deployment, rate, Quality.ESTIMATED, told)
+        figures = figures.extended([signal])
+    case = Case(deployment(), figures)
+    text = summarise(case, Phase.WITHIN_SLO, Verdict.HEALTHY, [held()], [])
+    assert text == f"31 requests wait on p0{said}."
+    busy = summarise(case, Phase.WITHIN_SLO, Verdict.PREFILL_QUEUE, [held()], [])
+    assert "as load grows" not in busy
+
+
+def test_without_arrivals_no_rate_is_near() -> None:
+    """How far away it is cannot be told."""
+    figures = signal_set(changed(BUSY, {SignalId.SATURATION_RATE: Figure(8.0, Quality.ESTIMATED)}))
+    assert "as load grows" not in summarise(
+        Case(deployment(), figures), Phase.WITHIN_SLO, Verdict.HEALTHY, [held()], []
     )
 
 

@@ -116,7 +116,7 @@ def test_any_percentile_may_be_over(rule: Rule, figures: Figures) -> None:
         ("queue", {}, 32.0),
         ("ttft_share", SHORT_WAIT, 0.9),
         ("wait_to_service", WITHIN, 21.0),
-        ("usage", {("p0", SignalId.KV_FREE_REQUESTS): None}, 0.05),
+        ("free", {("p0", SignalId.KV_FREE_REQUESTS): None}, 0.95),
     ],
 )
 def test_thresholds_are_configurable(
@@ -139,7 +139,7 @@ def test_both_rules_have_the_same_thresholds() -> None:
     """One queue, one set of numbers."""
     assert prefill_compute.RULE.thresholds == prefill_queue.RULE.thresholds == prefill.THRESHOLDS
     assert {t.name for t in prefill.THRESHOLDS} == {
-        *("queue", "ttft_share", "wait_to_service", "usage"),
+        *("queue", "ttft_share", "wait_to_service", "free"),
         *("sm", "tensor", "flop", "flop_idle"),
     }
 

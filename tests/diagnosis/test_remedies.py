@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from pdscope.diagnosis.engine import discover
-from pdscope.diagnosis.remedies import CATALOGUE, adds_instances, remedies_for
-from pdscope.diagnosis.rules import decode_kv_capacity
-from pdscope.model.finding import Truth
+from pdscope.diagnosis.remedies import CATALOGUE, TOPICS, adds_instances, futile_while, remedies_for
+from pdscope.diagnosis.rules import decode_kv_capacity, kv_lease_expired, kv_transfer_setup
+from pdscope.model.finding import Truth, Verdict
+from pdscope.model.signal import SignalId
 from pdscope.model.topology import Attention, EngineProfile, KvShape, ModelFacts, Role
 from pdscope.runtime.plugins import load_plugins
-from support.signals import ENGINE, STORIES, changed, deployment, finding, instance
+from support.signals import ENGINE, STORIES, changed, deployment, finding, instance, on, verdict_of
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
@@ -45,6 +46,60 @@ def test_remedies_fit_the_deployment() -> None:
     assert found.truth is Truth.TRUE
     assert "quantise_kv" not in {r.id for r in found.remedies}
     assert "add_decode" in {r.id for r in found.remedies}
+
+
+def test_topics_do_not_share_an_entry() -> None:
+    """A second entry of a name would silently hide the first."""
+    assert sum(map(len, TOPICS)) == len(CATALOGUE)
+
+
+@pytest.mark.parametrize(("decodes", "offered"), [(1, False), (2, True)])
+def test_more_queues_need_more_decode_peers(decodes: int, offered: bool) -> None:
+    """With one peer a single queue is used, and more of them leave it fewer threads."""
+    of = deployment(instance("p0", Role.PREFILL), *(instance(f"d{n}", Role.DECODE) for n in range(decodes)))
+    room = on("d1", {SignalId.ADMISSION_QUEUE: 0.0, SignalId.KV_FREE_REQUESTS: 70.0})
+    found = finding(kv_transfer_setup.RULE, changed(STORIES["kv_transfer_setup"], room), of)
+    assert found.truth is Truth.TRUE
+    assert ("more_transfer_queues" in {r.id for r in found.remedies}) is offered
+    assert "more_transfer_threads" in {r.id for r in found.remedies}
+
+
+@pytest.mark.parametrize(
+    ("place", "share", "offered"), [("p0", 0.9, False), ("p0", 0.89, True), ("d0", 1.0, True), ("p0", None, True)]
+)
+def test_more_threads_need_an_idle_cpu_at_prefill(place: str, share: float | None, offered: bool) -> None:
+    """They starve it where it is bound by its CPU; what is not known excludes nothing."""
+    told = changed(STORIES["kv_transfer_setup"], {(place, SignalId.FRONTEND_CPU): share})
+    remedies = {r.id for r in finding(kv_transfer_setup.RULE, told).remedies}
+    assert ("more_transfer_threads" in remedies) is offered
+
+
+def test_what_does_no_good_beside_a_verdict() -> None:
+    """More instances beside a full link, a longer deadline in front of a full decode; nothing else."""
+    futile = {name: futile_while(remedies_for([name], None)[0]) for name in CATALOGUE}
+    assert {name: {*verdicts} for name, verdicts in futile.items() if verdicts} == {
+        **{name: {Verdict.KV_TRANSFER_BANDWIDTH} for name in ("add_prefill", "add_decode", "add_instances")},
+        "longer_lease": {Verdict.DECODE_ADMISSION, Verdict.DECODE_KV_CAPACITY},
+    }
+
+
+@pytest.mark.parametrize(
+    ("story", "withheld"),
+    [
+        ("kv_transfer_bandwidth", {"add_decode"}),
+        ("decode_admission", {"longer_lease"}),
+        ("decode_kv_capacity", {"longer_lease"}),
+        ("undetermined", set()),
+    ],
+)
+def test_they_are_withheld_from_every_finding(story: str, withheld: set[str]) -> None:
+    """Whichever rule proposes them: here one that proposes both."""
+    leases = changed(STORIES[story], {("p0", SignalId.LEASES_EXPIRED): 0.1})
+    diagnosis = verdict_of(leases).diagnosis
+    assert diagnosis.verdict == story
+    (found,) = (f for f in diagnosis.findings if f.rule == "kv_lease_expired")
+    assert {*kv_lease_expired.RULE.remedies} - {r.id for r in found.remedies} == withheld
+    assert not {r.id for f in diagnosis.findings for r in f.remedies} & withheld
 
 
 def test_setting_comes_from_the_engine_at_fault() -> None:

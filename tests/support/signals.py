@@ -168,6 +168,16 @@ _SLOW_START: Figures = {SignalId.TTFT_P50: 7.0, SignalId.TTFT_MEAN: 7.2}
 
 FINDINGS: Mapping[str, Figures] = {
     "link_shared": changed(CALM, {SignalId.NIC_CAPACITY: 50e9, SignalId.LINK_FOREIGN: derived(12e9)}),
+    "kv_lease_expired": changed(CALM, on("p0", {SignalId.LEASES_EXPIRED: 0.05})),
+    "late_kv_read": changed(CALM, on("p0", {SignalId.LATE_KV_READS: 0.02})),
+    "decode_recompute": changed(CALM, on("d0", {SignalId.RECOMPUTED_SHARE: 0.3, SignalId.KV_RECEIVED_SHARE: 0.7})),
+    "decode_starved": changed(CALM, on("d0", {SignalId.AWAITED_KV: 5.0, SignalId.RUNNING: 0.4})),
+    "itl_unstable": changed(CALM, {SignalId.ITL_P95: 0.15}),
+    "instance_down": changed(CALM, on("d0", {SignalId.SILENT_SCRAPES: 3.0, SignalId.ANSWERS: 0.0})),
+    "telemetry_lost": changed(CALM, on("d0", {SignalId.SILENT_SCRAPES: 3.0, SignalId.ANSWERS: 1.0})),
+    "scrape_cost": changed(CALM, on("d0", {SignalId.SCRAPE_COST: 0.05})),
+    "engine_setting": changed(CALM, on("p0", {SignalId.PAGE_TOKENS: 64.0}), on("d0", {SignalId.PAGE_TOKENS: 16.0})),
+    "pd_ratio": changed(CALM, {SignalId.PREFILL_LOAD: 0.95, SignalId.DECODE_LOAD: derived(0.2)}),
 }
 """Signals with which each finding that stands beside the verdict holds."""
 

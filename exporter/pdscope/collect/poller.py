@@ -29,11 +29,19 @@ class Clock:
         wall: unix seconds, for what people and Prometheus read.
         monotonic: seconds that never go back, for intervals and durations.
         sleep: waits for some seconds of `monotonic`.
+        stopwatch: how long a request takes and may take; None: `monotonic`. They part where time is sped up, since the
+            targets' answers take no less for it.
     """
 
     wall: Callable[[], float] = time.time
     monotonic: Callable[[], float] = time.monotonic
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    stopwatch: Callable[[], float] | None = None
+
+    @property
+    def timer(self) -> Callable[[], float]:
+        """What times requests."""
+        return self.stopwatch or self.monotonic
 
 
 class Failure(NamedTuple):

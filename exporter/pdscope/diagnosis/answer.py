@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pdscope.diagnosis.asking import profiles, queries, router_views
 from pdscope.diagnosis.base import Case, objectives
 from pdscope.model.finding import Confidence, Finding, Phase, Stage, Truth, Verdict
 from pdscope.model.signal import Quality, ScopeKind, SignalId, instance_scope
@@ -144,11 +145,10 @@ def _cannot_tell(case: Case, findings: Sequence[Finding]) -> str:
 def next_steps(
     case: Case, verdict: Verdict, deciding: Sequence[Finding], findings: Sequence[Finding]
 ) -> tuple[str, ...]:
-    """What to run or to turn on next: the switches for what is missing, the query that confirms, the rule's page."""
-    steps = [f"pdscope explain {verdict}"]
-    name = case.deployment.name
-    shown = [e.signal for f in deciding[:1] for e in f.evidence if e.signal.value in _EXPORTED]
-    steps += [f'pdscope_deployment_{signal}{{deployment="{name}"}}' for signal in shown[:2]]
+    """What to run or to turn on next: the rule's page, queries, profiles, the switches for what is missing."""
+    steps = [f"pdscope explain {verdict}", *queries(case, deciding)]
+    steps += profiles(case, verdict, deciding)
+    steps += router_views(case, verdict)
     missing = dict.fromkeys(s for f in (*deciding, *findings) if f.truth is not Truth.FALSE for s in f.missing)
     for signal in missing:
         for profile in {i.profile.name: i.profile for i in case.deployment.instances}.values():
@@ -175,17 +175,3 @@ def _contradictions(case: Case) -> list[str]:
         really, written = format_quantity(moved, unit), format_quantity(capacity, unit)
         steps.append(f"check interconnect: {really} of KV cross a link that is configured to carry {written}")
     return steps
-
-
-_EXPORTED = frozenset(
-    s.value
-    for s in (
-        SignalId.TTFT_P50,
-        SignalId.ITL_P50,
-        SignalId.REQUESTS_PER_SECOND,
-        SignalId.KV_DEMAND,
-        SignalId.KV_ACHIEVED,
-        SignalId.LINK_CAPACITY,
-        SignalId.LINK_UTILIZATION,
-    )
-)

@@ -87,6 +87,8 @@ class Rule:
         remedies: ids in the catalogue, most useful first.
         fallback: judged only when no other rule of a verdict holds: it says what is left, not what is wrong.
         evaluate: the function; yields one finding for each scope that it judges.
+        last_resort: asked in addition when no other rule of a verdict holds: evidence that says nothing as long as
+            something explains the state.
     """
 
     id: str
@@ -95,6 +97,7 @@ class Rule:
     thresholds: tuple[Threshold, ...] = ()
     remedies: tuple[str, ...] = ()
     fallback: bool = False
+    last_resort: Callable[[Case], Iterable[Finding]] | None = None
 
     def default(self, name: str) -> float:
         """The default of one of its thresholds.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pdscope.diagnosis import rules as rules_package
@@ -103,9 +103,10 @@ def judge(
     """
     case = Case(deployment, signals, deployment.thresholds)
     failures: list[RuleFailure] = []
-    findings = _run([r for r in rules if not r.fallback], case, failures)
+    findings = _run([(r.id, r.evaluate) for r in rules if not r.fallback], case, failures)
     if not any(f.truth is Truth.TRUE and f.verdict is not None for f in findings):
-        findings += _run([r for r in rules if r.fallback], case, failures)
+        findings += _run([(r.id, r.last_resort) for r in rules if r.last_resort is not None], case, failures)
+        findings += _run([(r.id, r.evaluate) for r in rules if r.fallback], case, failures)
     findings = without_futile(findings)
     verdict, deciding = _decide(findings)
     phase = phase_of(signals, deployment.slo)
@@ -130,13 +131,16 @@ def judge(
     return Judgement(diagnosis, tuple(failures))
 
 
-def _run(rules: Sequence[Rule], case: Case, failures: list[RuleFailure]) -> list[Finding]:
+def _run(
+    questions: Sequence[tuple[str, Callable[[Case], Iterable[Finding]]]], case: Case, failures: list[RuleFailure]
+) -> list[Finding]:
+    """Findings of functions of rules, by the id of the rule."""
     findings: list[Finding] = []
-    for rule in rules:
+    for rule, evaluate in questions:
         try:
-            findings.extend(rule.evaluate(case))
+            findings.extend(evaluate(case))
         except Exception as error:  # noqa: BLE001 - the one place: a broken rule must not silence the others
-            failures.append(RuleFailure(rule.id, error))
+            failures.append(RuleFailure(rule, error))
     return findings
 
 

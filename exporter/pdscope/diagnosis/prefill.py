@@ -16,7 +16,7 @@ THRESHOLDS = (
     Threshold(
         "wait_to_service", 9, Unit.RATIO, "wait by service time with TTFT within: load 0.9 of a queue (rho / (1 - rho))"
     ),
-    Threshold("usage", 0.97, Unit.RATIO, "usage at which a KV pool of unknown size counts as full"),
+    Threshold("free", 0.03, Unit.RATIO, "of a KV pool of unknown size, below which it counts as full"),
     Threshold("sm", 0.8, Unit.RATIO, "SM activity; 0.8 is necessary for effective use (DCGM documentation)"),
     Threshold("tensor", 0.5, Unit.RATIO, "tensor activity of well-running matrix multiplications"),
     Threshold("flop", 0.6, Unit.RATIO, "estimated share of the FLOP that matrix multiplications reach on the device"),
@@ -47,7 +47,7 @@ def _pool_full(board: Bench) -> Truth:
     if board.value(SignalId.KV_FREE_REQUESTS) is not None:
         return board.weigh(SignalId.KV_FREE_REQUESTS, Op.LT, 1.0)
     if board.value(SignalId.KV_USAGE_NET) is not None:
-        return board.weigh(SignalId.KV_USAGE_NET, Op.GE, "usage")
+        return board.weigh(SignalId.KV_USAGE_NET, Op.GE, 1.0 - board.case.threshold(board.rule, "free"))
     return Truth.FALSE  # an engine that exports no usage gives nothing that speaks for a full pool
 
 

@@ -179,6 +179,8 @@ class EngineProfile:
         default_page_tokens: KV block size when the engine does not say.
         settings: remedy id -> how this engine spells the setting.
         enable: signal name -> the switch that makes the engine export it.
+        profiling: role -> how to profile an instance of it alone; `{url}` stands for its address.
+        workers: of a router, how to list the instances that it sees; `{url}` stands for its address.
     """
 
     name: str
@@ -189,6 +191,8 @@ class EngineProfile:
     default_page_tokens: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
     enable: Mapping[str, str] = field(default_factory=dict)
+    profiling: Mapping[Role, str] = field(default_factory=dict)
+    workers: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

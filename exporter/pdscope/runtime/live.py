@@ -71,7 +71,7 @@ class Live:
         self._clock = clock or Clock()
         self._load = load
         self._local = local or LocalDevices()
-        self._fetcher = Fetcher(monotonic=self._clock.monotonic)
+        self._fetcher = Fetcher(monotonic=self._clock.timer)
         self._settling = Settling()
         self._history = History()
         self._report: Report | None = None

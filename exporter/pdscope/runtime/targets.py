@@ -112,7 +112,7 @@ class PolledTarget:
 
     async def _scrape(self) -> Failure | None:
         """All pages within one deadline, so that there is one request at a time and no place in line is held longer."""
-        ends = self._clock.monotonic() + self._config.scrape.timeout_seconds
+        ends = self._clock.timer() + self._config.scrape.timeout_seconds
         self._cost_seconds = None
         metrics = await self._read(PageKind.METRICS, ACCEPT_TEXT, ends)
         if metrics is None:
@@ -130,11 +130,11 @@ class PolledTarget:
         return None if failure is None else failure._replace(partial=True)
 
     async def _read(self, page: PageKind, accept: str, ends: float) -> Failure | None:
-        """One page; `ends` is monotonic."""
+        """One page; `ends` is by the clock's timer."""
         self._page = page
         fetched = await self._fetcher.fetch(
             self._urls[page],
-            timeout_seconds=max(0.0, ends - self._clock.monotonic()),
+            timeout_seconds=max(0.0, ends - self._clock.timer()),
             accept=accept,
             auth=self._config.auth,
             tls=self._config.tls,
@@ -169,7 +169,7 @@ class PolledTarget:
         for path, read in INTRODUCTIONS[self._recognised]:
             fetched = await self._fetcher.fetch(
                 f"{self._config.url}{path}",
-                timeout_seconds=max(0.0, ends - self._clock.monotonic()),
+                timeout_seconds=max(0.0, ends - self._clock.timer()),
                 accept=ACCEPT_JSON,
                 auth=self._config.auth,
                 tls=self._config.tls,

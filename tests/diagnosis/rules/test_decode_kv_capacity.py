@@ -103,7 +103,7 @@ def test_unknown_names_what_is_missing(figures: Figures, missing: set[SignalId])
 @pytest.mark.parametrize(
     ("threshold", "figures", "value"),
     [
-        ("usage", changed(STUCK, on("d0", {SignalId.KV_FREE_REQUESTS: 2.0})), 0.99),
+        ("free", changed(STUCK, on("d0", {SignalId.KV_FREE_REQUESTS: 2.0})), 0.01),
         (
             "usage_when_pushed",
             changed(PUSHED, on("d0", {SignalId.KV_FREE_REQUESTS: 9.0, SignalId.KV_USAGE_NET: 0.8})),

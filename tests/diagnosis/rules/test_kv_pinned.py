@@ -126,7 +126,7 @@ def test_nothing_is_pinned_without_roles() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "changes"),
     [
-        ("usage", 1.01, {}),
+        ("free", 0.01, on("p0", {SignalId.KV_USAGE: 0.97})),
         ("queue", 41, {}),
         ("running", 0.05, on("p0", {SignalId.RUNNING: 3.0})),
         ("compute", 0.02, {}),

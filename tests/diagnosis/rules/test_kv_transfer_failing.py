@@ -5,10 +5,23 @@ from __future__ import annotations
 import pytest
 
 from pdscope.diagnosis.rules.kv_transfer_failing import RULE
-from pdscope.model.finding import Truth
+from pdscope.model.finding import Finding, Truth, Verdict
 from pdscope.model.signal import Quality, SignalId
 from pdscope.model.topology import Role
-from support.signals import CALM, STORIES, Changes, Figures, changed, deployment, finding, findings, instance, on
+from support.signals import (
+    CALM,
+    STORIES,
+    Changes,
+    Figures,
+    Place,
+    changed,
+    deployment,
+    finding,
+    findings,
+    instance,
+    on,
+    verdict_of,
+)
 
 FAILING = STORIES["kv_transfer_failing"]
 SLOTS_FULL = on("d0", {SignalId.RUNNING_TO_LIMIT: 1.0, SignalId.ADMISSION_QUEUE: 1.0})
@@ -87,7 +100,7 @@ def test_instances_are_judged_apart() -> None:
     by_name = {f.scope.name: f.truth for f in findings(RULE, FAILING)}
     assert by_name == {"p0": Truth.TRUE, "d0": Truth.FALSE}
     other = changed(CALM, on("d0", {SignalId.FAILURES_PER_SECOND: 2.0}))
-    assert finding(RULE, other, about="d0").culprits == ("d0",)
+    assert [f.culprits for f in findings(RULE, other) if f.truth is Truth.TRUE] == [("d0",)]
 
 
 def test_unknown_names_what_is_missing() -> None:
@@ -113,3 +126,67 @@ def test_evidence_and_words() -> None:
         assert finding(RULE, changed(FAILING, {SignalId.REQUESTS_PER_SECOND: served}), about="p0").strength == 1.0
     assert [r.id for r in found.remedies] == list(RULE.remedies)
     assert all(r.cost and r.precondition for r in found.remedies)
+
+
+# A stall without a counter of failures
+
+STALLED: Figures = changed(
+    CALM,
+    {SignalId.TRANSFER_IN_FLIGHT: 6.0, SignalId.KV_ACHIEVED: 0.0},
+    on("d0", {SignalId.GENERATION_RATE: 0.0, SignalId.AWAITED_KV: 6.0}),
+)
+
+
+def stall(figures: Figures, thresholds: dict[str, float] | None = None) -> Finding:
+    """What the rule says of decode beside its counters."""
+    counters, stalled = (f for f in findings(RULE, figures, thresholds=thresholds) if f.scope.name == "d0")
+    assert counters.truth is not Truth.TRUE
+    return stalled
+
+
+def test_a_stall_needs_no_counter() -> None:
+    """No token and no byte for a whole window while computed prompts wait and memory is free."""
+    found = stall(STALLED)
+    assert (found.truth, found.culprits, found.strength) == (Truth.TRUE, ("d0",), 1.0)
+    assert "nothing for 60 s while the KV of 6 requests is awaited" in found.headline
+    assert found.decisive is Quality.MEASURED
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {("d0", SignalId.GENERATION_RATE): 0.1},
+        {SignalId.KV_ACHIEVED: 1.0},
+        {("d0", SignalId.AWAITED_KV): 0.9},
+        {SignalId.TRANSFER_IN_FLIGHT: 0.9},
+        {SignalId.OBSERVED: 19.9},
+        {("d0", SignalId.KV_FREE_REQUESTS): 0.9},
+    ],
+    ids=["a token", "a byte", "nobody waits", "still computed", "a moment", "pool full"],
+)
+def test_what_is_no_stall(changes: Changes) -> None:
+    """Each of its signs is needed."""
+    assert stall(changed(STALLED, changes)).truth is Truth.FALSE
+
+
+@pytest.mark.parametrize("finished", [0.0, None])
+def test_few_requests_never_silence_a_stall(finished: float | None) -> None:
+    """Nothing ends in a stall, so it is the verdict and not `idle`."""
+    quiet = changed(STALLED, {SignalId.REQUESTS_FINISHED: finished, SignalId.REQUESTS_PER_SECOND: finished})
+    assert verdict_of(quiet).diagnosis.verdict is Verdict.KV_TRANSFER_FAILING
+
+
+def test_memory_that_nobody_tells_excuses_no_stall() -> None:
+    """It has to be seen to be full."""
+    assert stall(changed(STALLED, {("d0", SignalId.KV_FREE_REQUESTS): None})).truth is Truth.TRUE
+
+
+@pytest.mark.parametrize("lacking", [("d0", SignalId.AWAITED_KV), SignalId.KV_ACHIEVED, SignalId.TRANSFER_IN_FLIGHT])
+def test_without_one_of_its_signs_the_counters_decide(lacking: Place) -> None:
+    """Not everything that is silent has stalled."""
+    assert stall(changed(STALLED, {lacking: None})).truth is Truth.FALSE
+
+
+def test_how_long_is_configurable() -> None:
+    """For links on which one transfer takes long."""
+    assert stall(STALLED, {"stall": 61.0}).truth is Truth.FALSE

@@ -145,7 +145,7 @@ def test_unknown_names_what_is_missing(figures: Figures, signal: SignalId) -> No
         (POSTING, "post", 0.6),
         (POSTING, "ttft_share", 0.5),
         (SCATTERED, "piece", 1000.0),
-        (SCATTERED, "falling", 0.5),
+        (SCATTERED, "loss", 0.5),
         (SCATTERED, "many", 21.0),
         (SCATTERED, "slow", 0.01),
         (SCATTERED, "room", 0.1),

@@ -91,12 +91,12 @@ def test_alone_holds(changes: Changes) -> None:
         ({}, Truth.TRUE),
         ({SignalId.TRANSFER_IN_FLIGHT: 4.0}, Truth.TRUE),
         ({SignalId.ACHIEVED_TREND: 0.85}, Truth.TRUE),
-        ({SignalId.ACHIEVED_TREND: 1.17}, Truth.TRUE),
+        ({SignalId.ACHIEVED_TREND: 1.15}, Truth.TRUE),
         ({SignalId.DESCRIPTOR_BYTES: 1152.0}, Truth.TRUE),
         ({SignalId.TRANSFER_IN_FLIGHT: 3.9}, Truth.FALSE),
         ({SignalId.ACHIEVED_SHARE: derived(0.05)}, Truth.FALSE),
         ({SignalId.ACHIEVED_TREND: 0.84}, Truth.FALSE),
-        ({SignalId.ACHIEVED_TREND: 1.18}, Truth.FALSE),
+        ({SignalId.ACHIEVED_TREND: 1.16}, Truth.FALSE),
         ({SignalId.TRANSFER_FLOOR_STEPS: derived(0.99)}, Truth.FALSE),
         ({SignalId.TRANSFER_TTFT_SHARE: 0.19}, Truth.FALSE),
     ],
@@ -164,7 +164,7 @@ def test_thresholds_of_a_ceiling_are_configurable(name: str, value: float) -> No
     """A stricter one silences the rule; a laxer `steady` takes in a rate that moves."""
     assert finding(RULE, FLAT, thresholds={name: value}).truth is Truth.FALSE
     moving = changed(FLAT, {SignalId.ACHIEVED_TREND: 1.5})
-    assert finding(RULE, moving, thresholds={"steady": 0.5}).truth is Truth.TRUE
+    assert finding(RULE, moving, thresholds={"drift": 1.0}).truth is Truth.TRUE
     assert finding(RULE, LOPSIDED, thresholds={"imbalance": 4.1}).truth is Truth.FALSE
 
 

@@ -78,7 +78,7 @@ def test_unknown_names_what_is_missing() -> None:
     assert told(changed(FAST, {SignalId.TTFT_P50: None})).truth is Truth.UNKNOWN
 
 
-@pytest.mark.parametrize(("name", "value"), [("line", 2.6), ("in_flight", 3.1), ("ttft_share", 0.95)])
+@pytest.mark.parametrize(("name", "value"), [("excess", 1.6), ("in_flight", 3.1), ("ttft_share", 0.95)])
 def test_thresholds_of_the_link_are_configurable(name: str, value: float) -> None:
     """A stricter one silences the rule."""
     assert told(FAST, {name: value}).truth is Truth.FALSE
@@ -156,3 +156,20 @@ def test_verdict() -> None:
         diagnosis = verdict_of(figures).diagnosis
         assert (diagnosis.verdict, diagnosis.verdict.stage) == (Verdict.METRICS_UNTRUSTED, Stage.NONE)
         assert diagnosis.confidence is confidence
+
+
+QUEUE = changed(CALM, {SignalId.TTFT_P50: 3.0, SignalId.TTFT_MEAN: 3.0}, on("d0", {SignalId.DISTRUSTED_QUEUE: 45.0}))
+
+
+def test_a_queue_that_contradicts_ttft_is_the_last_resort() -> None:
+    """It says nothing while something that is believed explains the state, or nothing is broken."""
+    diagnosis = verdict_of(QUEUE).diagnosis
+    assert diagnosis.verdict is Verdict.METRICS_UNTRUSTED
+    assert diagnosis.culprits == ("d0",)
+    assert "45 requests are said to stand in front of d0" in diagnosis.summary
+    explained = changed(QUEUE, on("d0", {SignalId.PREEMPTIONS_PER_SECOND: 2.0, SignalId.KV_FREE_REQUESTS: 0.2}))
+    assert verdict_of(explained).diagnosis.verdict is Verdict.DECODE_KV_CAPACITY
+    calm = changed(QUEUE, {SignalId.TTFT_P50: 0.4, SignalId.TTFT_MEAN: 0.4})
+    assert verdict_of(calm).diagnosis.verdict is Verdict.HEALTHY
+    short = changed(QUEUE, on("d0", {SignalId.DISTRUSTED_QUEUE: 7.0}))
+    assert verdict_of(short).diagnosis.verdict is Verdict.UNDETERMINED

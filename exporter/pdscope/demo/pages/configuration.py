@@ -44,9 +44,7 @@ def deployment(simulation: Simulation, urls: Mapping[str, str], *, name: str, pr
     known = instances(simulation)
     listed = [_instance(simulation, one, prefix, urls) for one in known if prefix + one.name in urls]
     if prefix + ROUTER in urls:
-        listed.append(
-            {"name": prefix + ROUTER, "role": "router", "engine": "smg", "url": urls[prefix + ROUTER]}
-        )
+        listed.append({"name": prefix + ROUTER, "role": "router", "engine": "smg", "url": urls[prefix + ROUTER]})
     written: dict[str, Any] = {
         "name": name,
         "model": {"name": draw.model, "kv": kv_shape(known[0].machine.model)},

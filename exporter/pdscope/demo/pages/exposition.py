@@ -121,7 +121,7 @@ class Exposition:
         sets = self._label_sets(family, values)
         cells = {"histogram": len(family.buckets) + 1, "summary": 0}.get(family.kind, 1)
         created = ""
-        if self._dialect.has_created and family.kind != "gauge":
+        if self._dialect.has_created and family.has_created and family.kind != "gauge":
             moment = self._dialect.number(self._unix_seconds())
             created = f"{self._dialect.prefix(self._dialect.created_name(family), sets[0])}{moment}\n"
         return _Series([0.0] * cells, [self._prefixes(family, one) for one in sets], created)

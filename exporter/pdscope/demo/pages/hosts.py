@@ -76,7 +76,7 @@ def instances(simulation: Simulation) -> tuple[Instance, ...]:
 
 
 def hosts(simulation: Simulation) -> tuple[Host, ...]:
-    """An instance that does not fit beside the one before begins a host; one of more than eight devices fills several."""
+    """An instance that does not fit beside the one before begins a host; one of more than eight devices fills some."""
     filled: list[list[tuple[Instance, int]]] = []
     for instance in instances(simulation):
         devices = instance.machine.devices

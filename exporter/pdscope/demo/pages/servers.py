@@ -19,6 +19,7 @@ from pdscope.demo.pages.dcgm import Dcgm
 from pdscope.demo.pages.hosts import hosts, instances
 from pdscope.demo.pages.page import TEXT, Page
 from pdscope.demo.pages.sglang import sglang_pages
+from pdscope.demo.pages.vllm import vllm_pages
 from pdscope.demo.physics.simulation import Simulation
 
 __all__ = ["Page", "Server", "configuration", "servers"]
@@ -61,7 +62,7 @@ def servers(
         raise ValueError(f"the simulation has run to {simulation.now_seconds} s: its pages would lack that")
     clock = unix_seconds or (lambda: _EPOCH_UNIX_SECONDS + simulation.now_seconds)
     engine = simulation.draw.engine
-    write = sglang_pages
+    write = sglang_pages if engine == "sglang" else vllm_pages
     listening = [
         Server(f"{prefix}{one.name}", one.role, engine, write(simulation, one, clock)) for one in instances(simulation)
     ]

@@ -22,9 +22,7 @@ _SERVERS: Mapping[str, type[SglangServer]] = {
 }
 
 
-def sglang_pages(
-    simulation: Simulation, instance: Instance, unix_seconds: Callable[[], float]
-) -> Mapping[str, Page]:
+def sglang_pages(simulation: Simulation, instance: Instance, unix_seconds: Callable[[], float]) -> Mapping[str, Page]:
     """What the server of `instance` answers, by path.
 
     Args:

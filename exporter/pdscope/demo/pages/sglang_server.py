@@ -25,6 +25,7 @@ _COMPLETIONS = ("/v1/chat/completions", "POST")
 _IDLE_REFRESH_SECONDS = 30.0
 _LOADS_SECONDS = 0.0004
 """What an answer of `/v1/loads` costs the server."""
+_LOADS_AT_START = 3
 _PROCESS_CPU_SECONDS = 0.08
 """Of tokenizer and detokenizer before the first request."""
 _MLP_SHARE = 0.8
@@ -113,7 +114,9 @@ class SglangServer(Observer, ABC):
         """What a server shows that has only answered its own warm-up request."""
         for family in families("sglang"):
             for labels, value in family.start:
-                values = tuple(self._pid if name == "pid" else one for name, one in zip(family.labels, labels, strict=True))
+                values = tuple(
+                    self._pid if name == "pid" else one for name, one in zip(family.labels, labels, strict=True)
+                )
                 if family.kind == "histogram":
                     self._page.show(family.name, *values)
                 else:
@@ -124,6 +127,7 @@ class SglangServer(Observer, ABC):
         self._put("kv_cache_memory_usage_gb", self.kv_cache_gib)
         self._put("page_size", link.page_tokens)
         self._put("num_pages", self.instance.pool_tokens // link.page_tokens)
+        self._observe("get_loads_duration_seconds", _LOADS_SECONDS, times=_LOADS_AT_START)
         self._opened("/generate", "POST")
         self._closed("/generate", "POST", "200")
         self._add("num_requests_total", 1, "false")
@@ -232,4 +236,3 @@ class SglangServer(Observer, ABC):
 
     def _observe(self, name: str, value: float, *labels: str, times: float = 1) -> None:
         self._page.observe(f"sglang:{name}", value, *labels, times=times)
-

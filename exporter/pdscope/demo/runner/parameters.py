@@ -41,6 +41,12 @@ class Parameter:
         value: Value = getattr(getattr(draw, self.part), self.field)
         return value
 
+    def changes_live(self, draw: Draw) -> bool:
+        """Whether it can be changed while `draw` runs. Without bursts the rate of arrivals is never looked up again."""
+        if self.name == "traffic.requests_per_second":
+            return draw.traffic.burst_factor > 1.0 and draw.traffic.concurrency is None
+        return self.is_live
+
     def read(self, value: object) -> Value:
         """`value` as this parameter takes it.
 

@@ -97,7 +97,7 @@ class Stage:
         """
         found = differences(self.draw, self._seeded(scenario.draw))
         sound = self.scenario.is_faultless and not self._is_touched
-        live = found is not None and all(one.is_live for one in found) and sound
+        live = found is not None and all(one.changes_live(self.draw) for one in found) and sound
         self.scenario = scenario
         if not live:
             self._launch(scenario.draw)
@@ -115,7 +115,7 @@ class Stage:
         """
         if parameter.of(self.draw) == value:
             return How.NOTHING
-        if not parameter.is_live:
+        if not parameter.changes_live(self.draw):
             self._launch(with_value(self.draw, parameter, value))
             self._is_touched = True
             return How.RESTART

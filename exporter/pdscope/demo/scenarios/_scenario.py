@@ -52,7 +52,7 @@ def changed(base: Draw, /, **changes: Any) -> Draw:
     return replace(base, **values)
 
 
-SGLANG_70B = Draw()
+SGLANG_70B = Draw(traffic=Traffic(burst_factor=1.2, burst_share=0.2))
 """One prefill and one decode instance of SGLang, four H100 each, Llama-3.1-70B, 2.5 requests/s: it has room."""
 
 VLLM_70B = changed(SGLANG_70B, engine="vllm")

@@ -13,10 +13,13 @@ from pdscope.errors import UsageError
 
 
 def _load() -> dict[str, Scenario]:
-    """Every module of this package whose name does not start with an underscore; faultless ones first."""
+    """Every module of this package whose name does not start with an underscore.
+
+    Faultless ones come first, and engines stay together: a tour changes what it can without a restart.
+    """
     names = sorted(module.name for module in iter_modules(package.__path__) if not module.name.startswith("_"))
     found: list[Scenario] = [import_module(f"{package.__name__}.{name}").SCENARIO for name in names]
-    found.sort(key=lambda scenario: (not scenario.is_faultless, scenario.name))
+    found.sort(key=lambda scenario: (not scenario.is_faultless, scenario.draw.engine, scenario.name))
     return {scenario.name: scenario for scenario in found}
 
 

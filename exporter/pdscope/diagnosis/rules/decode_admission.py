@@ -31,7 +31,9 @@ def _judge(case: Case, instance: Instance) -> Finding:
         Truth.TRUE if fetched is None else board.weigh(SignalId.KV_RECEIVED_SHARE, Op.GT, 0.0)
     )  # requests that decode computes itself wait for prefill, not for admission
     slots = board.weigh(SignalId.RUNNING_TO_LIMIT, Op.GE, 1.0)
-    memory = board.weigh(SignalId.KV_FREE_REQUESTS, Op.LT, 1.0) | board.weigh(SignalId.KV_USAGE_NET, Op.GE, "usage")
+    memory = board.weigh(SignalId.KV_FREE_REQUESTS, Op.LT, 1.0) | board.weigh(
+        SignalId.KV_USAGE_NET, Op.GE, 1.0 - board.case.threshold(RULE, "free")
+    )
     told_apart = _told_apart(board)
     cause = (told_apart & ~_held_by_transfers(board, slots, memory)) | slots | memory
     truth = waiting & long_wait & handed_over & cause
@@ -100,7 +102,7 @@ RULE = Rule(
     thresholds=(
         Threshold("queue", 1, Unit.REQUESTS, "requests that stand there during the newer half of the window"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
-        Threshold("usage", 0.97, Unit.RATIO, "net usage at which a pool of unknown size counts as full"),
+        Threshold("free", 0.03, Unit.RATIO, "of a pool of unknown size, net, below which it counts as full"),
         Threshold("crowded", 0.8, Unit.RATIO, "gross usage from which KV in flight can be what fills the pool"),
         Threshold("in_flight", 0.2, Unit.RATIO, "share of the pool held by KV in flight from which it is"),
     ),

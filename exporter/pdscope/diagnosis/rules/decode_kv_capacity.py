@@ -46,7 +46,9 @@ def pool_full(board: Bench) -> Truth:
     A pool of a few large requests is full at 85 %, one of many small ones at 99 %: the need of the next request decides
     where both are known.
     """
-    return board.weigh(SignalId.KV_FREE_REQUESTS, Op.LT, 1.0) | board.weigh(SignalId.KV_USAGE_NET, Op.GE, "usage")
+    return board.weigh(SignalId.KV_FREE_REQUESTS, Op.LT, 1.0) | board.weigh(
+        SignalId.KV_USAGE_NET, Op.GE, 1.0 - board.case.threshold(RULE, "free")
+    )
 
 
 def standstill(board: Bench) -> Truth:
@@ -71,7 +73,7 @@ RULE = Rule(
     verdict=Verdict.DECODE_KV_CAPACITY,
     evaluate=evaluate,
     thresholds=(
-        Threshold("usage", 0.97, Unit.RATIO, "net usage at which a pool of unknown size counts as full"),
+        Threshold("free", 0.03, Unit.RATIO, "of a pool of unknown size, net, below which it counts as full"),
         Threshold("usage_when_pushed", 0.7, Unit.RATIO, "mean net usage of a pool that was full in between"),
         Threshold("preemptions", 0.01, Unit.RATIO, "preemptions a finished request; tensward's warning level"),
     ),

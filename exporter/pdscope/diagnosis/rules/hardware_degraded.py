@@ -21,8 +21,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
     for instance in case.instances(Role.PREFILL, Role.DECODE, Role.UNIFIED):
         board = bench(RULE, case, instance)
         slowed = board.weigh(SignalId.DEVICE_SLOWDOWN, Op.GE, "slowdown")
-        clock = board.weigh(SignalId.DEVICE_CLOCK_LOWEST, Op.LE, "clock")
-        power = board.weigh(SignalId.DEVICE_POWER_LOWEST, Op.LE, "power")
+        clock = board.weigh(SignalId.DEVICE_CLOCK_LOWEST, Op.LE, 1.0 - case.threshold(RULE, "clock_lag"))
+        power = board.weigh(SignalId.DEVICE_POWER_LOWEST, Op.LE, 1.0 - case.threshold(RULE, "power_lag"))
         signs = {
             SignalId.DEVICE_SLOWDOWN: slowed,
             SignalId.DEVICE_CLOCK_LOWEST: clock,
@@ -63,8 +63,8 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=(
         Threshold("slowdown", 0.3, Unit.RATIO, "share of the window in which a device is slowed down by its hardware"),
-        Threshold("clock", 0.85, Unit.RATIO, "clock of the lowest device by the median of its peers"),
-        Threshold("power", 0.75, Unit.RATIO, "power draw of the lowest device by the median of its peers, all at work"),
+        Threshold("clock_lag", 0.15, Unit.RATIO, "by which a device's clock lies below the median of its peers"),
+        Threshold("power_lag", 0.25, Unit.RATIO, "by which a device draws less than the median of its peers at work"),
     ),
     remedies=("drain_device", "cool_device"),
 )

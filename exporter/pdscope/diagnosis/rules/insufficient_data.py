@@ -19,13 +19,14 @@ def evaluate(case: Case) -> Iterator[Finding]:
     board = bench(RULE, case)
     truth = Truth.FALSE
     blind: list[str] = []
+    scrapes = round(case.threshold(RULE, "scrapes"))
     for role in (Role.PREFILL, Role.DECODE, Role.UNIFIED):
         members = case.instances(role)
         if not members:
             continue
         seen = Truth.FALSE
         for instance in members:
-            seen |= board.weigh(SignalId.SCRAPES, Op.GE, "scrapes", instance_scope(instance.name))
+            seen |= board.weigh(SignalId.SCRAPES, Op.GE, scrapes, instance_scope(instance.name))
         if seen is not Truth.TRUE:
             blind += [i.name for i in members]
             truth = Truth.TRUE
@@ -34,8 +35,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
     names = ", ".join(blind) or "any instance"
     yield board.finding(
         truth,
-        headline=f"fewer than {case.threshold(RULE, 'scrapes'):g} fresh scrapes of {names}: "
-        "no rate and no latency can be had",
+        headline=f"fewer than {scrapes} fresh scrapes of {names}: no rate and no latency can be had",
         strength=1.0,
         decisive=(SignalId.SCRAPES,),
         culprits=blind,

@@ -21,7 +21,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
         return
     for instance in case.instances(Role.PREFILL):
         board = bench(RULE, case, instance)
-        full = board.weigh(SignalId.KV_USAGE, Op.GE, "usage")
+        full = board.weigh(SignalId.KV_USAGE, Op.GE, 1.0 - case.threshold(RULE, "free"))
         waiting = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, "queue")
         yield board.finding(
             full & waiting & _still(board) & _decode_has_room(board) & _nothing_moves(board),
@@ -71,7 +71,7 @@ RULE = Rule(
     verdict=Verdict.KV_PINNED,
     evaluate=evaluate,
     thresholds=(
-        Threshold("usage", 0.95, Unit.RATIO, "usage of prefill's pool at which no further prompt fits"),
+        Threshold("free", 0.05, Unit.RATIO, "of prefill's pool: no further prompt fits into what is left"),
         Threshold("queue", 1, Unit.REQUESTS, "requests that stand before prefill"),
         Threshold("running", 0.1, Unit.RATIO, "requests in computation by those that wait: next to none"),
         Threshold("compute", 0.5, Unit.RATIO, "tensor activity, or estimated share of the FLOP, of a prefill at work"),

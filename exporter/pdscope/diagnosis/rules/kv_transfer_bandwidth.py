@@ -66,7 +66,7 @@ def _believable(board: Bench, capacity: float | None) -> Truth:
     """
     if capacity is None:
         return Truth.UNKNOWN
-    most = board.case.threshold(RULE, "excess") * capacity
+    most = (1.0 + board.case.threshold(RULE, "excess")) * capacity
     achieved, size = board.value(SignalId.KV_ACHIEVED), board.value(SignalId.KV_BYTES_PER_REQUEST)
     seconds = board.value(SignalId.TRANSFER_TIME)
     if achieved is not None:
@@ -93,7 +93,7 @@ RULE = Rule(
     thresholds=(
         Threshold("utilization", 0.9, Unit.RATIO, "demand by usable capacity; 0.9 x efficiency 0.8 is 0.72 of nominal"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
-        Threshold("excess", 1.25, Unit.RATIO, "of the capacity; bytes of short windows reached 1.08 of a proven line"),
+        Threshold("excess", 0.25, Unit.RATIO, "over the capacity; bytes of short windows reached 1.08 of a line"),
         Threshold(
             "congestion", 100, Unit.PER_SECOND, "notices of congestion from which a port is full and not brushed"
         ),

@@ -57,7 +57,7 @@ def _stall(case: Case, instance: Instance) -> Finding:
     if board.signal(SignalId.KV_FREE_REQUESTS) is not None:
         memory = board.weigh(SignalId.KV_FREE_REQUESTS, Op.GE, 1.0)
     else:  # with nothing finished the size of a prompt is not known
-        memory = board.weigh(SignalId.KV_USAGE, Op.LT, "usage")
+        memory = board.weigh(SignalId.KV_USAGE, Op.LT, 1.0 - case.threshold(RULE, "free"))
     return board.finding(
         still & waiting & long & memory,
         headline=f"{instance.name} has generated nothing for {board.text(SignalId.OBSERVED)} while the KV of "
@@ -86,7 +86,7 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=(
         Threshold("share", 0.01, Unit.RATIO, "failures by all that ends, from which they count"),
-        Threshold("usage", 0.9, Unit.RATIO, "of decode's pool, where the size of a prompt is not known"),
+        Threshold("free", 0.1, Unit.RATIO, "of decode's pool, where the size of a prompt is not known"),
         Threshold("stall", 20, Unit.SECONDS, "without a token or a byte; transfers that work take less"),
     ),
     remedies=("fix_transport", "check_shapes"),

@@ -28,7 +28,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
     if board.signal(SignalId.POST_SHARE) is not None:
         posting = board.weigh(SignalId.POST_SHARE, Op.GE, "post")
     small = board.weigh(SignalId.DESCRIPTOR_BYTES, Op.LT, "piece")
-    falling = board.weigh(SignalId.ACHIEVED_TREND, Op.LT, "falling")
+    falling = board.weigh(SignalId.ACHIEVED_TREND, Op.LT, 1 - case.threshold(RULE, "loss"))
     many = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "many")
     scattered = falling & many
     slow = board.weigh(SignalId.TRANSFER_LINK_SHARE, Op.LT, "slow")
@@ -71,7 +71,7 @@ RULE = Rule(
     thresholds=(
         Threshold("post", 0.3, Unit.RATIO, "share of a transfer's time that posting may take"),
         Threshold("piece", 65536, Unit.BYTES, "below it a descriptor costs more to post than to move at 50 GB/s"),
-        Threshold("falling", 0.85, Unit.RATIO, "rate of the newer half of the window by the older"),
+        Threshold("loss", 0.15, Unit.RATIO, "of the older half's rate, that the newer half of the window has lost"),
         Threshold("many", 4, Unit.REQUESTS, "transfers at a time; healthy pairs had below 1"),
         Threshold("slow", 0.1, Unit.RATIO, "of what a pair has; a link at half its load slows a transfer by 1.5"),
         Threshold("room", 0.5, Unit.RATIO, "demand by capacity above which the link itself explains slow transfers"),

@@ -50,8 +50,8 @@ def _flat(board: Bench) -> Truth:
     """Many in flight, and yet no more bytes than before: what carries them is at its limit, far below the link."""
     many = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "many")
     low = board.weigh(SignalId.ACHIEVED_SHARE, Op.LT, "share")
-    steady = board.weigh(SignalId.ACHIEVED_TREND, Op.GE, "steady")
-    settled = board.weigh(SignalId.ACHIEVED_TREND, Op.LE, 1 / board.case.threshold(RULE, "steady"))
+    steady = board.weigh(SignalId.ACHIEVED_TREND, Op.GE, 1 - board.case.threshold(RULE, "drift"))
+    settled = board.weigh(SignalId.ACHIEVED_TREND, Op.LE, 1 + board.case.threshold(RULE, "drift"))
     return many & low & steady & settled
 
 
@@ -93,7 +93,7 @@ RULE = Rule(
         Threshold("few", 1.5, Unit.REQUESTS, "transfers at a time that count as one alone"),
         Threshold("many", 4, Unit.REQUESTS, "transfers at a time; healthy pairs had below 1"),
         Threshold("piece", 65536, Unit.BYTES, "descriptors from which posting is no explanation"),
-        Threshold("steady", 0.85, Unit.RATIO, "rate of one half of the window by the other: flat"),
+        Threshold("drift", 0.15, Unit.RATIO, "by which the rate of the newer half of the window differs: flat"),
         Threshold("steps", 1, Unit.COUNT, "engine steps that a transfer at `share` of the link takes"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("imbalance", 1.8, Unit.RATIO, "busiest port by the mean: two ports of which one carries nine tenths"),

@@ -31,7 +31,7 @@ def _faster_than_the_line(board: Bench) -> Finding:
     With TTFT within its objective nothing hangs on it. By Little's law the requests in transfer tell how long the
     hand-over takes at least about: where that is no real part of TTFT, nothing hangs on it either.
     """
-    impossible = board.weigh(SignalId.SPEED_TO_LINE, Op.GT, "line")
+    impossible = board.weigh(SignalId.SPEED_TO_LINE, Op.GT, 1.0 + board.case.threshold(RULE, "excess"))
     if impossible is Truth.UNKNOWN:
         board.missing.clear()  # nothing is distrusted for lack of a figure
         return board.finding(Truth.FALSE)
@@ -76,15 +76,36 @@ def _blind_sensor(board: Bench, instance: Instance) -> Finding:
     )
 
 
+def contradictions(case: Case) -> Iterator[Finding]:
+    """A queue that cannot be what it says, where TTFT is broken and nothing that is believed explains it."""
+    for instance in case.instances(Role.DECODE):
+        board = bench(RULE, case, instance)
+        if board.signal(SignalId.DISTRUSTED_QUEUE) is None:
+            continue
+        signal = board.signal(SignalId.DISTRUSTED_QUEUE)
+        queue = board.weigh(SignalId.DISTRUSTED_QUEUE, Op.GE, "queue")
+        yield board.finding(
+            queue & case.broken("ttft"),
+            headline=f"{board.text(SignalId.DISTRUSTED_QUEUE)} are said to stand in front of {instance.name} "
+            f"({signal.source if signal is not None else ''}): the two contradict each other, and nothing else "
+            "explains TTFT",
+            strength=0.7,
+            decisive=(SignalId.DISTRUSTED_QUEUE,),
+            culprits=(instance.name,),
+        )
+
+
 RULE = Rule(
     id="metrics_untrusted",
     verdict=Verdict.METRICS_UNTRUSTED,
     evaluate=evaluate,
+    last_resort=contradictions,
     thresholds=(
-        Threshold("line", 1.05, Unit.RATIO, "of the line rate; no transfer is faster than its line"),
+        Threshold("excess", 0.05, Unit.RATIO, "over the line rate; no transfer is faster than its line"),
         Threshold("in_flight", 1, Unit.REQUESTS, "transfers that wait, for the time to matter"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("busy", 0.5, Unit.RATIO, "share of the time in which a kernel runs on a device that works"),
+        Threshold("queue", 8, Unit.REQUESTS, "requests that contradict the latencies"),
         Threshold("still", 0.001, Unit.RATIO, "memory activity that no running kernel leaves"),
     ),
     remedies=("measure_handover", "free_profiler"),

@@ -23,6 +23,8 @@ PROFILE = EngineProfile(
     default_page_tokens=64,
     settings={
         "raise_running_limit": "the engine's own limit (--max-num-seqs of vLLM, --max-running-requests of SGLang)",
+        "limit_running": "the engine's own limit (--max-num-seqs of vLLM, --max-running-requests of SGLang)",
+        "restore_metrics": "DYN_SYSTEM_PORT on each worker: without it a worker has no page",
         "add_prefill": "replicas of the prefill worker (the planner's `num_prefill_replicas`)",
         "add_decode": "replicas of the decode worker (the planner's `num_decode_replicas`)",
     },
@@ -31,6 +33,7 @@ PROFILE = EngineProfile(
         "max_running_requests": "max_running of the instance in the configuration",
         "prefill_busy_ratio": "device telemetry (dcgm-exporter)",
     },
+    workers="curl {url}/metrics | grep dynamo_frontend_worker_ (load of each worker, by worker_id and worker_type)",
 )
 
 # Prometheus renames a label that its own target labels hide, and may have renamed the worker's.

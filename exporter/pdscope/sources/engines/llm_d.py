@@ -19,6 +19,7 @@ PROFILE = EngineProfile(
     name="llm_d",
     routing=Routing.SEQUENTIAL,  # its sidecar asks prefill first and decode with prefill's answer
     enable={"metrics": "the metrics port of the endpoint picker (--metrics-port)"},
+    workers="inference_pool_per_pod_queue_size (PromQL: the queue of each pod, by model_server_pod)",
 )
 
 ADAPTERS = (

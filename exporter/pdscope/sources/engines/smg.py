@@ -19,6 +19,7 @@ from pdscope.sources.promises import promise
 PROFILE = EngineProfile(
     name="smg",
     enable={"metrics": "--prometheus-host and --prometheus-port of the gateway"},
+    workers="curl ROUTER/workers (the workers that the gateway sees; at its serving port, not {url})",
 )
 
 ADAPTERS = (

@@ -15,6 +15,7 @@ PROFILE = EngineProfile(
     name="vllm_router",
     routing=Routing.SEQUENTIAL,
     enable={"metrics": "--prometheus-port of the router"},
+    workers="curl ROUTER/workers (role, health and load of each worker; at its serving port, not {url})",
 )
 
 ADAPTERS = (

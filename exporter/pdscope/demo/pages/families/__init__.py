@@ -43,6 +43,7 @@ class Family:
         buckets: upper bounds of a histogram, without infinity.
         start: series that are there before anything has happened: label values, and the number.
         roles: of instances that have it; empty for all.
+        has_created: whether its library knows when its series came into being.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Family:
     buckets: tuple[float, ...] = ()
     start: tuple[tuple[tuple[str, ...], float], ...] = field(default=(), repr=False)
     roles: frozenset[str] = frozenset()
+    has_created: bool = True
 
 
 @cache
@@ -82,4 +84,5 @@ def _family(entry: dict[str, Any]) -> Family:
         buckets=tuple(map(float, entry.get("buckets", ()))),
         start=tuple((tuple(row[:-1]), float(row[-1])) for row in entry.get("start", ())),
         roles=frozenset(entry.get("roles", ())),
+        has_created=entry.get("created", True),
     )

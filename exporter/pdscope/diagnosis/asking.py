@@ -1,0 +1,80 @@
+"""What to ask next: the query that confirms, the profile of the stage at fault, the router's view of its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from pdscope.diagnosis.base import Case
+from pdscope.model.finding import Finding, Stage, Verdict
+from pdscope.model.signal import ScopeKind, SignalId
+from pdscope.model.topology import Instance, Role
+
+_QUERIES = 2
+_DEPLOYMENT = frozenset(
+    (
+        *(
+            SignalId.TTFT_P50,
+            SignalId.TTFT_P95,
+            SignalId.TTFT_P99,
+            SignalId.ITL_P50,
+            SignalId.ITL_P95,
+            SignalId.ITL_P99,
+        ),
+        *(SignalId.REQUESTS_PER_SECOND, SignalId.PROMPT_TOKENS_PER_REQUEST, SignalId.ROLE_IMBALANCE),
+        *(SignalId.KV_DEMAND, SignalId.KV_ACHIEVED, SignalId.LINK_CAPACITY, SignalId.LINK_UTILIZATION),
+    )
+)
+"""Signals that `/metrics` exports of a deployment, under their own names."""
+_WORKER = frozenset((SignalId.COMPUTE_UTILIZATION, SignalId.HBM_UTILIZATION))
+"""Signals that it exports of an instance."""
+_ROLES: Mapping[Stage, tuple[Role, ...]] = {Stage.PREFILL: (Role.PREFILL,), Stage.DECODE: (Role.DECODE,)}
+_FINE = (Verdict.HEALTHY, Verdict.IDLE)
+
+
+def queries(case: Case, deciding: Sequence[Finding]) -> list[str]:
+    """PromQL that shows the foremost figures of the answer, and the instance at fault beside them."""
+    place = f'deployment="{case.deployment.name}"'
+    asked: dict[str, None] = {}
+    for evidence in (e for f in deciding[:1] for e in f.evidence):
+        if evidence.signal in _DEPLOYMENT and evidence.scope.kind is ScopeKind.DEPLOYMENT:
+            asked[f"pdscope_deployment_{evidence.signal}{{{place}}}"] = None
+        elif evidence.signal in _WORKER and evidence.scope.kind is ScopeKind.INSTANCE:
+            asked[f'pdscope_worker_{evidence.signal}{{{place},worker="{evidence.scope.name}"}}'] = None
+    culprits = [name for f in deciding[:1] for name in f.culprits[:1]]
+    asked = dict.fromkeys(list(asked)[:_QUERIES])
+    asked |= {f'pdscope_worker_verdict{{{place},worker="{name}"}} == 1': None for name in culprits}
+    if deciding and not asked:
+        asked[f"pdscope_deployment_verdict{{{place}}} == 1"] = None
+    return list(asked)
+
+
+def profiles(case: Case, verdict: Verdict, deciding: Sequence[Finding]) -> list[str]:
+    """How to profile the stage at fault; prefill and decode apart, since they cannot be profiled at once."""
+    culprits = [i for i in case.deployment.instances if any(i.name in f.culprits for f in deciding)]
+    roles: Iterable[Role] = _ROLES.get(verdict.stage, ())
+    if verdict.stage in (Stage.HOST, Stage.HARDWARE):
+        roles = dict.fromkeys(i.role for i in culprits)
+    elif verdict is Verdict.UNDETERMINED:
+        roles = (Role.PREFILL, Role.DECODE)
+    found = (_first(role, culprits, case) for role in roles)
+    return list(
+        dict.fromkeys(
+            f"profile {i.name} ({i.role}): {i.profile.profiling[i.role].format(url=i.url)}"
+            for i in found
+            if i is not None and i.role in i.profile.profiling
+        )
+    )
+
+
+def _first(role: Role, culprits: Sequence[Instance], case: Case) -> Instance | None:
+    """An instance of the role, or one that does both: one at fault before any other."""
+    known = case.instances(role, Role.UNIFIED)
+    return next((i for i in (*culprits, *known) if i in known), None)
+
+
+def router_views(case: Case, verdict: Verdict) -> list[str]:
+    """How the routers see their workers: whom they take for healthy, and what they send to whom."""
+    if verdict in _FINE:
+        return []
+    routers = [i for i in case.instances(Role.ROUTER) if i.profile.workers is not None]
+    return [f"ask {i.name}: {str(i.profile.workers).format(url=i.url)}" for i in routers]

@@ -1,0 +1,97 @@
+"""Evidence inside an alert: the numbers of this moment, asked of Prometheus when the description is written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pdscope.model.finding import Verdict
+from pdscope.model.signal import SignalId
+from pdscope.render import catalogue
+from pdscope.render.alerting.promql import Recorded
+from pdscope.render.alerting.settings import Settings
+from pdscope.render.catalogue import MetricDef
+
+_FORMATS = (  # by the end of the name, the first that fits
+    ("_bytes_per_second", "humanize }}B/s"),
+    ("_bytes_per_request", "humanize }}B"),
+    ("_imbalance_ratio", 'printf "%.3g" }}'),
+    ("_ratio", "humanizePercentage }}"),
+    ("_per_second", "humanize }}/s"),
+    ("_seconds", "humanizeDuration }}"),
+    ("", "humanize }}"),
+)
+
+EVIDENCE_NAMES: dict[SignalId, str] = {
+    SignalId.REQUESTS_PER_SECOND: "Requests",
+    SignalId.PROMPT_TOKENS_PER_REQUEST: "Mean prompt in tokens",
+    SignalId.GENERATION_TOKENS_PER_SECOND: "Tokens generated",
+    SignalId.KV_BYTES_PER_REQUEST: "KV of a request",
+    SignalId.KV_DEMAND: "KV demand",
+    SignalId.KV_ACHIEVED: "KV achieved",
+    SignalId.LINK_CAPACITY: "Interconnect capacity",
+    SignalId.LINK_UTILIZATION: "Demand by capacity",
+    SignalId.PREFILL_COMPUTE_UTILIZATION: "Prefill compute",
+    SignalId.DECODE_HBM_UTILIZATION: "Decode HBM bandwidth",
+    SignalId.ROLE_IMBALANCE: "Imbalance of a role",
+    SignalId.HEADROOM_LINK: "Headroom of the link",
+    SignalId.HEADROOM_PREFILL: "Headroom of prefill",
+    SignalId.HEADROOM_SLOTS: "Headroom of decode's slots",
+    SignalId.HEADROOM_KV: "Headroom of decode's KV pool",
+}
+"""What a description calls a signal."""
+
+
+def preamble(settings: Settings) -> str:
+    """Sets `$of`: the matchers of this deployment. A label that the alert lacks is matched as empty, thus as absent."""
+    matchers = ",".join(f"{label}=%q" for label in settings.identity)
+    values = " ".join(f"$labels.{label}" for label in settings.identity)
+    return f"{{{{ $of := printf `{matchers}` {values} }}}}"
+
+
+def evidence(signals: Sequence[SignalId]) -> str:
+    """The two medians with their objectives, then the given signals. What is unknown is left out. Needs `preamble`."""
+    parts = [_latency("TTFT p50", SignalId.TTFT_P50), _latency("ITL p50", SignalId.ITL_P50)]
+    for signal in signals:
+        metric, value = metric_of(signal)
+        parts.append(_ask(metric, f" {EVIDENCE_NAMES[signal]} {value}.", resource_matcher(signal)))
+    return "".join(parts)
+
+
+def broken(objectives: Recorded) -> str:
+    """The objectives that are broken, whichever percentile they are of. Needs `preamble`."""
+    query = f"{{{{ range printf `{objectives.name}{{%s}} > 1` $of | query }}}}"
+    return f'{query} {{{{ .Labels.objective }}}} is {{{{ .Value | printf "%.3g" }}}} times its objective.{{{{ end }}}}'
+
+
+def workers(verdict: Verdict) -> str:
+    """The instances that have the verdict themselves. Needs `preamble`."""
+    metric = f'{catalogue.WORKER_VERDICT.name}{{%s,verdict="{verdict}"}}'
+    query = f"{{{{ with printf `max by (worker) ({metric}) == 1` $of | query }}}}"
+    return f"{query} Instances:{{{{ range . }}}} {{{{ .Labels.worker }}}}{{{{ end }}}}.{{{{ end }}}}"
+
+
+def metric_of(signal: SignalId) -> tuple[MetricDef, str]:
+    """The metric that exports a signal, and the template of its value."""
+    metric = catalogue.HEADROOM if signal in catalogue.HEADROOM_RESOURCES else catalogue.DEPLOYMENT_SIGNALS[signal]
+    return metric, _value(metric)
+
+
+def resource_matcher(signal: SignalId) -> str:
+    """What selects a signal within its metric, beside the deployment."""
+    resource = catalogue.HEADROOM_RESOURCES.get(signal)
+    return f',resource="{resource}"' if resource is not None else ""
+
+
+def _latency(name: str, signal: SignalId) -> str:
+    metric, value = metric_of(signal)
+    objective = catalogue.SLO[signal.value]
+    return _ask(metric, f" {name} {value}{_ask(objective, f' (objective {_value(objective)})')}.")
+
+
+def _ask(metric: MetricDef, text: str, matcher: str = "") -> str:
+    """The text where the metric has a value; replicas say the same, so the largest will do."""
+    return f"{{{{ with printf `max({metric.name}{{%s{matcher}}})` $of | query }}}}{text}{{{{ end }}}}"
+
+
+def _value(metric: MetricDef) -> str:
+    return "{{ . | first | value | " + next(text for suffix, text in _FORMATS if metric.name.endswith(suffix))
