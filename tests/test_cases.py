@@ -44,11 +44,8 @@ class Bundle:
 
     @property
     def judged(self) -> bool:
-        """A run always; a case once some rule can give the verdict that its story mainly means.
-
-        Not one that `needs` evidence which nothing measures yet.
-        """
-        return self.path.is_dir() or (self.listed("verdict")[0] in RULES and not self.listed("needs"))
+        """A run always; a case once some rule can give the verdict that its story mainly means."""
+        return self.path.is_dir() or self.listed("verdict")[0] in RULES
 
 
 def bundles() -> list[Bundle]:
@@ -105,12 +102,6 @@ def test_verdict(bundle: Bundle) -> None:
     """The cause, and never one that leads to the wrong remedy."""
     assert answer(bundle).verdict in bundle.listed("verdict")
     assert answer(bundle).verdict not in bundle.listed("not")
-
-
-def test_what_cannot_be_told_yet_is_still_not_told() -> None:
-    """Once it is, `needs` has to go from its expectation, so that it stays right."""
-    pending = [bundle for bundle in ALL if bundle.listed("needs")]
-    assert [b.name for b in pending if answer(b).verdict in b.listed("verdict")] == []
 
 
 @every_bundle

@@ -85,6 +85,16 @@ def test_streams_are_apart_and_can_be_forgotten() -> None:
     assert store.newest(STREAM) is None
 
 
+@pytest.mark.parametrize(("count", "times"), [(2, [80, 90]), (9, [60, 70, 80, 90])])
+def test_recent_scrapes_are_the_newest_good_or_not(count: int, times: list[int]) -> None:
+    """At most so many, the newest last; of an unknown stream none."""
+    store = filled(60, 70)
+    store.add(STREAM, failed(80))
+    store.add(STREAM, scrape(90))
+    assert [s.at for s in store.recent(STREAM, count)] == times
+    assert store.recent(Stream("x", "metrics", "x"), count) == ()
+
+
 def test_failures_in_a_row_end_at_the_last_good_scrape() -> None:
     """A gap is one; an unknown stream has none."""
     store = filled(60, 70)

@@ -11,7 +11,8 @@ import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
 
-from pdscope.model.finding import Confidence, Phase, Verdict
+from pdscope.diagnosis.engine import discover
+from pdscope.model.finding import Confidence, Finding, Phase, Truth, Verdict
 from pdscope.model.report import Report, TargetState
 from pdscope.model.scrape import FailureReason
 from pdscope.model.topology import Role
@@ -100,6 +101,33 @@ def test_unknown_signals_are_absent(healthy: Report) -> None:
     assert "pdscope_deployment_decode_hbm_bandwidth_utilization_ratio" not in found
     assert found["pdscope_deployment_requests_per_second"][0][1] == pytest.approx(15.8, abs=0.3)
     assert all(value == value for rows in found.values() for _, value in rows)  # noqa: PLR0124 - NaN
+
+
+def test_headroom_is_one_family_by_resource(transfer_bound: Report) -> None:
+    """A link that is asked for more than it carries has nothing left; slots of an unknown limit are absent."""
+    rows = samples(page(transfer_bound))[catalogue.HEADROOM.name]
+    found = {labels["resource"]: value for labels, value in rows}
+    assert found["link"] == 0.0
+    assert found["decode_kv"] == pytest.approx(0.833, abs=0.001)
+    assert set(found) == {"link", "decode_kv"}
+    assert {*catalogue.HEADROOM_RESOURCES.values()} == {"link", "prefill", "decode_slots", "decode_kv"}
+    assert not any("{" in name for name in samples(page(transfer_bound)))
+
+
+def test_every_finding_can_be_active(transfer_bound: Report) -> None:
+    """Those beside the verdict too: 1 while one of a rule holds, 0 while none does, absent while nobody knows."""
+    first = transfer_bound.deployments[0]
+    where = first.signals.deployment
+    beside = [rule.id for rule in discover() if rule.verdict is None]
+    for truth, expected in ((Truth.TRUE, 1.0), (Truth.FALSE, 0.0), (Truth.UNKNOWN, None)):
+        diagnosis = replace(first.diagnosis, findings=tuple(Finding(rule, where, truth) for rule in beside))
+        report = replace(transfer_bound, deployments=(replace(first, diagnosis=diagnosis),))
+        rows = samples(page(report)).get(catalogue.FINDING_ACTIVE.name, [])
+        active = {labels["rule"]: value for labels, value in rows}
+        assert [active.get(rule) for rule in beside] == [expected] * len(beside)
+    named = {"pd_ratio", "kv_lease_expired", "late_kv_read", "decode_recompute", "instance_down", "telemetry_lost"}
+    named |= {"engine_setting", "decode_starved", "itl_unstable", "link_shared", "scrape_cost"}
+    assert named <= set(beside)
 
 
 def test_user_labels_are_on_info_only(healthy: Report) -> None:

@@ -86,14 +86,17 @@ def slow(answer: bytes, seconds: float) -> Answer:
 @pytest.mark.parametrize("answer", [None, hangs], ids=["refuses", "hangs"])
 async def test_an_instance_that_does_not_answer_is_down(good: bytes, answer: Answer | None) -> None:
     """After three failures in a row and not before; the other instance is not."""
-    async with HttpTarget(always(good)) as up, HttpTarget(answer or hangs) as bad:
-        async with watched({"up": up.url, "bad": bad.url if answer else NOBODY}) as live:
-            await asyncio.sleep(THIRD_FAILURE_SECONDS - 1.0)
-            assert held(live) == {}
-            assert active(live)["instance_down"] == 0.0
-            await asyncio.sleep(12.0)
-            found = held(live)
-            told = active(live)
+    async with (
+        HttpTarget(always(good)) as up,
+        HttpTarget(answer or hangs) as bad,
+        watched({"up": up.url, "bad": bad.url if answer else NOBODY}) as live,
+    ):
+        await asyncio.sleep(THIRD_FAILURE_SECONDS - 1.0)
+        assert held(live) == {}
+        assert active(live)["instance_down"] == 0.0
+        await asyncio.sleep(12.0)
+        found = held(live)
+        told = active(live)
     assert set(found) == {"instance_down"}
     assert found["instance_down"].culprits == ("bad",)
     assert "bad (unified) does not answer" in found["instance_down"].headline
@@ -107,13 +110,16 @@ async def test_an_instance_that_does_not_answer_is_down(good: bytes, answer: Ans
 )
 async def test_an_instance_that_answers_without_metrics_is_not_down(good: bytes, answer: bytes) -> None:
     """It may serve well; nobody can tell."""
-    async with HttpTarget(always(good)) as up, HttpTarget(always(answer)) as bad:
-        async with watched({"up": up.url, "bad": bad.url}) as live:
-            await asyncio.sleep(THIRD_FAILURE_SECONDS - 1.0)
-            assert held(live) == {}
-            await asyncio.sleep(12.0)
-            found = held(live)
-            told = active(live)
+    async with (
+        HttpTarget(always(good)) as up,
+        HttpTarget(always(answer)) as bad,
+        watched({"up": up.url, "bad": bad.url}) as live,
+    ):
+        await asyncio.sleep(THIRD_FAILURE_SECONDS - 1.0)
+        assert held(live) == {}
+        await asyncio.sleep(12.0)
+        found = held(live)
+        told = active(live)
     assert set(found) == {"telemetry_lost"}
     assert found["telemetry_lost"].culprits == ("bad",)
     assert [r.id for r in found["telemetry_lost"].remedies] == ["restore_metrics"]
@@ -138,16 +144,19 @@ async def test_an_instance_that_comes_back_is_neither(good: bytes) -> None:
 
 async def test_a_page_that_takes_long_is_a_burden(good: bytes) -> None:
     """Half a second of five is a tenth; three answers tell, and the other instance's page costs nothing."""
-    async with HttpTarget(slow(good, 0.5)) as heavy, HttpTarget(always(good)) as light:
-        async with watched({"heavy": heavy.url, "light": light.url}) as live:
-            await asyncio.sleep(9.0)
-            assert held(live) == {}
-            assert "scrape_cost" not in active(live)  # not known yet
-            await asyncio.sleep(10.0)
-            found = held(live)
-            assert live.report is not None
-            signals = live.report.deployments[0].signals
-            told = active(live)
+    async with (
+        HttpTarget(slow(good, 0.5)) as heavy,
+        HttpTarget(always(good)) as light,
+        watched({"heavy": heavy.url, "light": light.url}) as live,
+    ):
+        await asyncio.sleep(9.0)
+        assert held(live) == {}
+        assert "scrape_cost" not in active(live)  # not known yet
+        await asyncio.sleep(10.0)
+        found = held(live)
+        assert live.report is not None
+        signals = live.report.deployments[0].signals
+        told = active(live)
     assert set(found) == {"scrape_cost"}
     assert found["scrape_cost"].culprits == ("heavy",)
     assert signals.value(SignalId.SCRAPE_COST, instance_scope("heavy")) == pytest.approx(0.1)

@@ -142,7 +142,7 @@ def test_an_untold_queue_needs_an_explanation() -> None:
     [
         ("queue", SLOTS, 34.0, Truth.FALSE),
         ("ttft_share", SLOTS, 0.95, Truth.FALSE),
-        ("free", changed(RESERVED, ARRIVING), 0.7, Truth.TRUE),
+        ("free", changed(RESERVED, ARRIVING), 0.75, Truth.TRUE),
         ("crowded", changed(RESERVED, ARRIVING), 0.95, Truth.TRUE),
         ("in_flight", changed(RESERVED, ARRIVING), 0.65, Truth.TRUE),
     ],

@@ -14,15 +14,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from pdscope.demo.pages.configuration import configuration
+from pdscope.demo.pages.configuration import ROUTER, configuration, deployment
 from pdscope.demo.pages.dcgm import Dcgm
 from pdscope.demo.pages.hosts import hosts, instances
 from pdscope.demo.pages.page import TEXT, Page
 from pdscope.demo.pages.sglang import sglang_pages
+from pdscope.demo.pages.smg import Smg
 from pdscope.demo.pages.vllm import vllm_pages
 from pdscope.demo.physics.simulation import Simulation
 
-__all__ = ["Page", "Server", "configuration", "servers"]
+__all__ = ["Page", "Server", "configuration", "deployment", "servers"]
 
 _EPOCH_UNIX_SECONDS = 1_796_000_000.0
 """When simulated time begins, where there is no wall clock."""
@@ -70,4 +71,6 @@ def servers(
         exporter = Dcgm(simulation, host)
         page = Page(TEXT, exporter.metrics)
         listening.append(Server(f"{prefix}{host.name}", "devices", "dcgm", {"/metrics": page}))
+    router = Page(TEXT, Smg(simulation).metrics)
+    listening.append(Server(f"{prefix}{ROUTER}", "router", "smg", {"/metrics": router}))
     return tuple(listening)
