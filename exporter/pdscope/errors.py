@@ -4,6 +4,7 @@ PdscopeError
 ├── UsageError          wrong use of the command line                       exit 2
 ├── ConfigError         the configuration is wrong; names the path          exit 2
 ├── BundleError         a capture bundle cannot be read; names the file     exit 2
+├── ProbeError          the other end of probe-link is no such end, or fails; a value for the server
 └── PageError           a page is not an exposition at all; a value, never fatal for the others
 """
 
