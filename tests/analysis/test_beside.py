@@ -163,7 +163,7 @@ def test_awaited_kv_is_what_stands_through_the_newer_half(metric: Metric) -> Non
 
 def test_a_sleeping_engine_awaits_nothing_that_is_known() -> None:
     """Its gauges froze at the last batch."""
-    frozen = {Metric.DECODE_TRANSFER_QUEUE: 5.0, Metric.IDLE: rising(1.0)}
+    frozen: dict[Metric, Column] = {Metric.DECODE_TRANSFER_QUEUE: 5.0, Metric.IDLE: rising(1.0)}
     assert one("d0", SignalId.AWAITED_KV, frozen) is None
     assert one("d0", SignalId.AWAITED_KV, frozen | {Metric.IDLE: rising(0.5)}) is not None
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from pdscope.analysis.beside import Reach
 from pdscope.analysis.signals import compute_signals
 from pdscope.model.hardware import Hardware
 from pdscope.model.metric import Kind, Metric
@@ -49,12 +50,11 @@ HISTOGRAMS = [m for m in Metric if m.spec.kind is Kind.HISTOGRAM]
 HARDWARE = Hardware(name="card", hbm_bandwidth_bytes_per_second=1e15, bf16_flop_per_second=1e18)
 COMPUTE = ComputeShape(parameters=8e9, active_parameters=8e9)
 
-# how long things have been as they are takes a memory, which analysis has not; how scrapes went no page tells,
-# and only a page that contradicts itself is distrusted
-OF_ONE_WINDOW = frozenset(SignalId) - {
-    *(SignalId.STABILITY_WINDOW, SignalId.DISTRUSTED_QUEUE),
-    *(SignalId.SILENT_SCRAPES, SignalId.ANSWERS, SignalId.SCRAPE_COST),
-}
+# how scrapes went no page tells
+OF_REACH = frozenset((SignalId.SILENT_SCRAPES, SignalId.ANSWERS, SignalId.SCRAPE_COST))
+# how long things have been as they are takes a memory, which analysis has not, and only a page that contradicts itself
+# is distrusted
+OF_ONE_WINDOW = frozenset(SignalId) - {SignalId.STABILITY_WINDOW, SignalId.DISTRUSTED_QUEUE} - OF_REACH
 # said only where the engine measures nothing better
 STANDS_IN = {SignalId.SPEED_TO_LINE}
 
@@ -130,9 +130,14 @@ def without_cards(one: Window) -> Window:
     return replace(one, scalars={key: column for key, column in one.scalars.items() if key.metric not in told})
 
 
-def signals(windows: Mapping[str, list[Window]], of: Deployment | None = None, now: float = NOW) -> SignalSet:
+def signals(
+    windows: Mapping[str, list[Window]],
+    of: Deployment | None = None,
+    now: float = NOW,
+    reach: Mapping[str, Reach] | None = None,
+) -> SignalSet:
     devices = {name: [cards(name), *map(without_cards, own)] for name, own in windows.items() if own}
-    return compute_signals(of or scene(), windows, devices, now, MAX_AGE_SECONDS)
+    return compute_signals(of or scene(), windows, devices, now, MAX_AGE_SECONDS, reach)
 
 
 def untimed() -> Windows:
@@ -244,6 +249,22 @@ def test_a_usual_deployment_knows_everything() -> None:
     """With every metric on every page, every signal is there that one window can give, but for what stands in."""
     assert {one.id for one in signals(all_usual())} == OF_ONE_WINDOW - STANDS_IN
     assert {one.id for one in signals(untimed())} >= STANDS_IN
+
+
+def test_who_asks_knows_how_it_was_answered() -> None:
+    """Of every instance that was tried, beside what its pages say; it changes nothing else."""
+    asked = dict.fromkeys(NAMES, Reach(0, answers=True, cost_ratio=0.001))
+    live, recorded = signals(all_usual(), reach=asked), signals(all_usual())
+    assert {one.id for one in live} == (OF_ONE_WINDOW | OF_REACH) - STANDS_IN
+    assert {one.scope.name for one in live if one.id in OF_REACH} == {*NAMES}
+    assert set(recorded) == {one for one in live if one.id not in OF_REACH}
+
+
+def test_what_does_not_answer_has_no_other_signal() -> None:
+    """Silence is known of an instance without any page."""
+    found = signals({}, reach={"d0": Reach(5, answers=False)})
+    own = {one.id: one.value for one in found.of(Scope(ScopeKind.INSTANCE, "d0"))}
+    assert own == {SignalId.SCRAPES: 0.0, SignalId.SILENT_SCRAPES: 5.0, SignalId.ANSWERS: 0.0}
 
 
 def test_scopes_are_the_deployment_and_its_instances() -> None:

@@ -337,7 +337,8 @@ async def test_a_diagnosis_is_a_page_for_a_browser(
     assert (response.status_code, response.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
     assert response.headers["Vary"] == "Accept"
     for line in report_text(report, deployment="chat").splitlines():
-        assert line.replace("'", "&#39;").replace(">", "&gt;").replace("<", "&lt;") in response.text
+        escaped = line.replace("'", "&#39;").replace('"', "&#34;").replace(">", "&gt;").replace("<", "&lt;")
+        assert escaped in response.text
     page = Outside(response.text)
     assert not page.tags & {"script", "link", "img", "iframe", "object"}
     assert "/diagnose/history?deployment=chat" in page.links

@@ -38,6 +38,7 @@ def put_handover(board: Board, deployment: Deployment, observed: Sequence[Observ
     _put_pair(board, deployment, observed)
     _put_trend(board, observed)
     _put_pieces(board, deployment, observed)
+    _put_moving(board, deployment)
     _put_setup(board, observed)
     _put_excess(board, deployment, observed)
     _put_gain(board, observed)
@@ -152,6 +153,48 @@ def _put_pieces(board: Board, deployment: Deployment, observed: Sequence[Observe
     if posted is not None and spent is not None and spent.total > 0:
         board.put(
             SignalId.POST_SHARE, posted.total / spent.total, Quality.MEASURED, "time to post by time of the transfers"
+        )
+
+
+def _put_moving(board: Board, deployment: Deployment) -> None:
+    """What crosses the link while something is in flight, and what one piece of it takes on one rank.
+
+    With fewer than one in flight on average the link rests part of the time: by Little's law the share in which
+    something is under way. With more it never does, and all of them together are what the way can carry.
+    """
+    achieved, flying = board.value(SignalId.KV_ACHIEVED), board.value(SignalId.TRANSFER_IN_FLIGHT)
+    pair, whole = board.value(SignalId.PAIR_CAPACITY), board.value(SignalId.LINK_CAPACITY)
+    size, ttft = board.value(SignalId.KV_BYTES_PER_REQUEST), board.value(SignalId.TTFT_MEAN)
+    quality = worst(board.quality(SignalId.KV_ACHIEVED), Quality.DERIVED)
+    if pair and size is not None and ttft:
+        board.put(
+            SignalId.LINK_FLOOR_SHARE,
+            size / pair / ttft,
+            worst(board.quality(SignalId.KV_BYTES_PER_REQUEST), Quality.DERIVED),
+            f"{size:,.0f} B at all that one pair can carry, by mean TTFT",
+        )
+    if not achieved or not flying:
+        return
+    moving = achieved / min(1.0, flying)
+    used = max(1.0, flying)
+    if pair and whole:
+        alone = board.value(SignalId.TRANSFER_LINK_SHARE) or 0.0
+        board.put(
+            SignalId.MOVING_SHARE,
+            max(alone, moving / min(whole, pair * used)),
+            quality,
+            f"{moving / 1e9:.3g} GB/s while transfers are in flight ({flying:.3g} on average), by what carries them",
+        )
+    piece = board.value(SignalId.DESCRIPTOR_BYTES)
+    senders, receivers = deployment.of_role(Role.PREFILL), deployment.of_role(Role.DECODE)
+    if piece is not None and senders and receivers:
+        ranks = min(senders[0].devices, receivers[0].devices)
+        pairs = min(used, float(min(len(senders), len(receivers))))
+        board.put(
+            SignalId.DESCRIPTOR_TIME,
+            piece * ranks * pairs / moving,
+            worst(quality, board.quality(SignalId.DESCRIPTOR_BYTES)),
+            f"pieces of {piece:,.0f} B on {ranks} rank(s) of {pairs:.2g} pair(s) at {moving / 1e9:.3g} GB/s",
         )
 
 

@@ -146,7 +146,7 @@ def next_steps(
     case: Case, verdict: Verdict, deciding: Sequence[Finding], findings: Sequence[Finding]
 ) -> tuple[str, ...]:
     """What to run or to turn on next: the rule's page, queries, profiles, the switches for what is missing."""
-    steps = [f"pdscope explain {verdict}", *queries(case, deciding)]
+    steps = [f"pdscope explain {verdict}", *queries(case, verdict, deciding)]
     steps += profiles(case, verdict, deciding)
     steps += router_views(case, verdict)
     missing = dict.fromkeys(s for f in (*deciding, *findings) if f.truth is not Truth.FALSE for s in f.missing)

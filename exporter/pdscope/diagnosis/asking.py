@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pdscope.diagnosis.base import Case
-from pdscope.model.finding import Finding, Stage, Verdict
+from pdscope.model.finding import Evidence, Finding, Stage, Verdict
 from pdscope.model.signal import ScopeKind, SignalId
 from pdscope.model.topology import Instance, Role
 
@@ -31,21 +31,26 @@ _ROLES: Mapping[Stage, tuple[Role, ...]] = {Stage.PREFILL: (Role.PREFILL,), Stag
 _FINE = (Verdict.HEALTHY, Verdict.IDLE)
 
 
-def queries(case: Case, deciding: Sequence[Finding]) -> list[str]:
+def queries(case: Case, verdict: Verdict, deciding: Sequence[Finding]) -> list[str]:
     """PromQL that shows the foremost figures of the answer, and the instance at fault beside them."""
     place = f'deployment="{case.deployment.name}"'
-    asked: dict[str, None] = {}
-    for evidence in (e for f in deciding[:1] for e in f.evidence):
-        if evidence.signal in _DEPLOYMENT and evidence.scope.kind is ScopeKind.DEPLOYMENT:
-            asked[f"pdscope_deployment_{evidence.signal}{{{place}}}"] = None
-        elif evidence.signal in _WORKER and evidence.scope.kind is ScopeKind.INSTANCE:
-            asked[f'pdscope_worker_{evidence.signal}{{{place},worker="{evidence.scope.name}"}}'] = None
-    culprits = [name for f in deciding[:1] for name in f.culprits[:1]]
-    asked = dict.fromkeys(list(asked)[:_QUERIES])
-    asked |= {f'pdscope_worker_verdict{{{place},worker="{name}"}} == 1': None for name in culprits}
-    if deciding and not asked:
-        asked[f"pdscope_deployment_verdict{{{place}}} == 1"] = None
-    return list(asked)
+    figures = [query for f in deciding[:1] for e in f.evidence if (query := _query(e, place)) is not None]
+    asked = list(dict.fromkeys(figures))[:_QUERIES]
+    if verdict.stage is Stage.NONE:
+        return asked
+    asked += [
+        f'pdscope_worker_verdict{{{place},worker="{name}"}} == 1' for f in deciding[:1] for name in f.culprits[:1]
+    ]
+    return asked or [f"pdscope_deployment_verdict{{{place}}} == 1"]
+
+
+def _query(evidence: Evidence, place: str) -> str | None:
+    """The series of a figure; None where `/metrics` does not export it."""
+    if evidence.signal in _DEPLOYMENT and evidence.scope.kind is ScopeKind.DEPLOYMENT:
+        return f"pdscope_deployment_{evidence.signal}{{{place}}}"
+    if evidence.signal in _WORKER and evidence.scope.kind is ScopeKind.INSTANCE:
+        return f'pdscope_worker_{evidence.signal}{{{place},worker="{evidence.scope.name}"}}'
+    return None
 
 
 def profiles(case: Case, verdict: Verdict, deciding: Sequence[Finding]) -> list[str]:

@@ -64,7 +64,8 @@ def test_prefill_page_is_as_recorded(
     assert_same_shape(
         asked(healthy, "p0"),
         recorded("sglang-0.5.23-prefill.prom"),
-        hidden=_HIDDEN, more=_MORE,
+        hidden=_HIDDEN,
+        more=_MORE,
         absent=_EVICTIONS | {"sglang:num_transfer_failed_reqs_total"},
     )
 
@@ -185,7 +186,8 @@ def test_decode_reports_every_forty_steps(rig: type[Rig]) -> None:
     seen = set()
     steps = run.simulation.decodes[0].stepper.steps
     for _ in range(200):
-        seen.add(run.run(0.05).text("d0").value("sglang:gen_throughput"))
+        (line,) = (one for one in run.run(0.05).body("d0").splitlines() if one.startswith(b"sglang:gen_throughput{"))
+        seen.add(line)
     made = run.simulation.decodes[0].stepper.steps - steps
     assert len(seen) == pytest.approx(made / 40, abs=2)
 
@@ -322,8 +324,10 @@ def test_large_batches_leave_the_graphs(rig: type[Rig]) -> None:
     draw = replace(_HEALTHY, decode=Decode(graph_ceiling=4))
     run = rig(draw).run(60.0)
     text, stepper = run.text("d0"), run.simulation.decodes[0].stepper
-    modes = {mode: text.value("sglang:cuda_graph_passes_total", mode=mode, tp_rank="0") for mode in
-             ("decode_cuda_graph", "decode_none")}
+    modes = {
+        mode: text.value("sglang:cuda_graph_passes_total", mode=mode, tp_rank="0")
+        for mode in ("decode_cuda_graph", "decode_none")
+    }
     assert modes == {"decode_cuda_graph": stepper.graph_steps, "decode_none": stepper.steps - stepper.graph_steps}
     assert min(modes.values()) > 0
 

@@ -46,7 +46,7 @@ def test_unknown_names_what_is_missing() -> None:
     [
         (0.85, 0.1, ["add_prefill"]),
         (0.2, 0.9, ["use_more_nics"]),
-        (0.9, 0.95, ["add_prefill", "use_more_nics"]),
+        (0.9, 0.95, ["use_more_nics"]),
         (0.2, 0.1, []),
         (None, None, []),
     ],

@@ -123,7 +123,7 @@ class SglangServer(Observer, ABC):
                     self._page.put(family.name, value, *values)
         link = self.simulation.draw.link
         self._put("max_total_num_tokens", self.instance.pool_tokens)
-        self._put("weight_memory_usage_gb", self.weight_gib)
+        self._put("weight_memory_usage_gb", round(self.weight_gib, 2))
         self._put("kv_cache_memory_usage_gb", self.kv_cache_gib)
         self._put("page_size", link.page_tokens)
         self._put("num_pages", self.instance.pool_tokens // link.page_tokens)

@@ -1,7 +1,8 @@
 """The SGLang model gateway (smg 1.13) in front of the instances: what it counts itself, and what it polls from workers.
 
-It tells of the time from dispatch to the first token of decode's answer, so its own queue is in the duration of
-requests only. A request whose client has gone is over for it when prefill answers.
+The handler of a request starts when it comes in and shares the gateway's CPU with all others, so the time to the first
+token of decode's answer is what the client waits, the gateway's own work included. A request whose client has gone gets
+no answer; it is over when prefill answers, or has given it up.
 """
 
 from __future__ import annotations
@@ -68,9 +69,9 @@ class Smg(Observer):
         page.put("smg_tokio_alive_tasks", _IDLE_TASKS + _TASKS_PER_REQUEST * inflight)
         for worker, instance in self._workers:
             load = self._load(instance)
+            page.put("smg_worker_requests_total", load.entered, worker, self._model)
             if load.entered:
                 page.put("smg_worker_requests_active", load.value, worker)
-                page.put("smg_worker_requests_total", load.entered, worker, self._model)
         return page.render()
 
     def stamped(self, request: Request, stamp: str) -> None:
@@ -81,7 +82,7 @@ class Smg(Observer):
             case "routed_at":
                 self._routed(request)
             case "first_token_at" if self._backend == "pd":
-                seconds = request.first_token_at - request.routed_at
+                seconds = request.first_token_at - request.arrived_at
                 self._page.observe("smg_pd_ttft_seconds", seconds, "pd", self._model, self._simulation.draw.engine)
             case "prefill_ended_at" if self._simulation.draw.engine == "vllm":
                 self._prefill_answered(request, request.prefill_ended_at)
@@ -92,16 +93,14 @@ class Smg(Observer):
 
     def ended(self, request: Request) -> None:
         """Its answer is out, or will not come."""
+        if request.end is End.ORPHANED:
+            self._open.discard(request)
+            return
         page = self._page
         is_well = request.end is End.FINISHED
-        worker = next(name for name, one in self._workers if one.role != "prefill" and one.number == request.decode)
-        self._outcome(worker, is_well=is_well)
-        if not is_well and request.end is not End.ORPHANED:
-            page.add(
-                "smg_worker_errors_total", 1, "decode" if self._backend == "pd" else "regular", "http", "backend_error"
-            )
-        if request not in self._open:
-            return
+        self._outcome(self._worker(request, is_prefill=False), is_well=is_well)
+        if not is_well:
+            self._error(request)
         self._open.remove(request)
         seconds = request.ended_at - request.arrived_at
         page.add("smg_http_responses_total", 1, _PATH, "200" if is_well else "500", "")
@@ -127,10 +126,23 @@ class Smg(Observer):
     def _prefill_answered(self, request: Request, at: float) -> None:
         engine = self._simulation.draw.engine
         self._page.observe("smg_pd_prefill_duration_seconds", at - request.routed_at, "pd", self._model, engine)
-        worker = next(name for name, one in self._workers if one.role == "prefill" and one.number == request.prefill)
-        self._outcome(worker, is_well=True)
+        self._outcome(self._worker(request, is_prefill=True), is_well=True)
         if request.is_orphan:
             self._open.discard(request)
+
+    def _error(self, request: Request) -> None:
+        """Told by the worker that answers the user, and by prefill where its answer had to wait for the transfer."""
+        name, labels = "smg_worker_errors_total", ("http", "backend_error")
+        self._page.add(name, 1, "regular" if request.prefill < 0 else "decode", *labels)
+        if request.prefill >= 0 and self._simulation.draw.engine == "sglang":
+            self._page.add(name, 1, "prefill", *labels)
+            self._outcome(self._worker(request, is_prefill=True), is_well=False)
+
+    def _worker(self, request: Request, *, is_prefill: bool) -> str:
+        number = request.prefill if is_prefill else request.decode
+        return next(
+            name for name, one in self._workers if (one.role == "prefill") is is_prefill and one.number == number
+        )
 
     def _outcome(self, worker: str, *, is_well: bool) -> None:
         page = self._page

@@ -106,7 +106,9 @@ class VllmPrefill(VllmServer):
         self._count_noticed()
 
     def _refresh(self) -> None:
-        """Everything is told."""
+        """An engine with requests goes on stepping, and reporting, also where nothing of them fits."""
+        if self._prefill.waiting.value:
+            self._report()
 
     def _activity(self) -> Activity:
         return self._prefill.activity

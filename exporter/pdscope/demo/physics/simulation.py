@@ -95,7 +95,9 @@ class Simulation:
         request.ended_at = self.now_seconds
         self.router.leave_decode(request)
         self._observers.ended(request)
-        self.users.answered()
+        # Its last token may still be on its way through the detokenizer: who waits for it asks nothing before that.
+        given_at = request.finished_at if end is End.FINISHED else self.now_seconds
+        self.clock.at(max(self.now_seconds, given_at), self.users.answered)
 
     def _arrive(self, request: Request) -> None:
         self.requests.append(request)

@@ -1,4 +1,4 @@
-"""Decode may run six requests at once, and more than that are there."""
+"""Decode has fewer slots than there are requests."""
 
 from __future__ import annotations
 

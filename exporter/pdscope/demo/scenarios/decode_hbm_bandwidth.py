@@ -1,4 +1,4 @@
-"""Long contexts."""
+"""Long contexts: reading them takes all the bandwidth of decode's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The router needs 0.42 s for each request, one at a time."""
+"""A slow detokenizer: tokens wait behind the engine that has made them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ from pdscope.demo.scenarios._scenario import SGLANG_70B, Scenario, changed
 
 SCENARIO = Scenario(
     name="frontend_bound",
-    story="The router needs half a second for each request, one at a time.",
-    watch="TTFT at the router is seconds, at the engines it is what it always was.",
-    draw=changed(SGLANG_70B, frontend={"router_seconds": 0.5}, traffic={"concurrency": 12}),
+    story="The detokenizer needs 7 ms for a token, one at a time, and a dozen requests stream.",
+    watch="users see tokens several times as far apart as decode makes them.",
+    draw=changed(SGLANG_70B, frontend={"detokenize_seconds_per_token": 0.007}),
     verdict="frontend_bound",
 )

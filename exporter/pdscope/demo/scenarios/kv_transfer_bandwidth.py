@@ -1,4 +1,4 @@
-"""The NICs carry 2 GB/s of KV an instance; the users ask for more."""
+"""NICs that carry less KV than the users ask for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages of one token."""
+"""Small blocks and dear descriptors: posting a transfer takes longer than moving it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Twice the users."""
+"""More prompts than prefill can compute."""
 
 from __future__ import annotations
 

@@ -32,14 +32,14 @@ def evaluate(case: Case) -> Iterator[Finding]:
 
 
 def _remedies(board: Bench) -> tuple[str, ...]:
-    """More prefill where prefill is loaded, more link where the link is; else what holds KV up is for the verdict."""
+    """More link where the link is full, else more prefill where prefill is; else the verdict says what holds KV up."""
     loaded = (
-        ("add_prefill", SignalId.PREFILL_LOAD, board.case.threshold(RULE, "prefill")),
         ("use_more_nics", SignalId.LINK_UTILIZATION, board.case.threshold(RULE, "link")),
+        ("add_prefill", SignalId.PREFILL_LOAD, board.case.threshold(RULE, "prefill")),
     )
     return tuple(
         remedy for remedy, signal, limit in loaded if (load := board.value(signal)) is not None and load >= limit
-    )
+    )[:1]
 
 
 RULE = Rule(

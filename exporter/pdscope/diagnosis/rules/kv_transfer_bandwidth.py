@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, past
+from pdscope.diagnosis.handover import hurts
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import Quality, Scope, ScopeKind, SignalId
 from pdscope.model.units import Unit
@@ -34,12 +35,13 @@ def evaluate(case: Case) -> Iterator[Finding]:
     congested = Truth.FALSE
     if board.signal(SignalId.LINK_FOREIGN) is not None and board.signal(SignalId.NIC_CONGESTION) is not None:
         congested = board.weigh(SignalId.NIC_CONGESTION, Op.GE, "congestion") & late
+    narrow = _too_narrow(board) & hurts(case)
     load = SignalId.LINK_UTILIZATION if demanded is Truth.TRUE else SignalId.KV_ACHIEVED
     if full is not Truth.TRUE and congested is Truth.TRUE:
         load = SignalId.NIC_CONGESTION
     yield board.finding(
-        ((full & (late | many)) | congested) & _believable(board, capacity),
-        headline=f"{_load(board, demanded)}{_notices(board, congested)}; "
+        ((full & (late | many)) | congested | (narrow & late)) & _believable(board, capacity),
+        headline=f"{_load(board, demanded, full, narrow)}{_notices(board, congested)}; "
         f"a transfer takes {board.text(SignalId.TRANSFER_TIME)}",
         strength=past(board.value(SignalId.LINK_UTILIZATION), limit),
         at_best=_worth(board),
@@ -76,8 +78,26 @@ def _believable(board: Bench, capacity: float | None) -> Truth:
     return Truth.TRUE if size / seconds <= most else Truth.UNKNOWN
 
 
-def _load(board: Bench, demanded: Truth) -> str:
+def _too_narrow(board: Bench) -> Truth:
+    """A link that is no way near full over the window, and yet too slow for one request: each keeps it busy for long.
+
+    A good part of TTFT is what the bytes of one request take at all that its pair can carry, and while something is in
+    flight the link really carries at least half of that.
+    """
+    if board.signal(SignalId.LINK_FLOOR_SHARE) is None or board.signal(SignalId.MOVING_SHARE) is None:
+        return Truth.FALSE
+    return board.weigh(SignalId.LINK_FLOOR_SHARE, Op.GE, "floor") & board.weigh(SignalId.MOVING_SHARE, Op.GE, "moving")
+
+
+def _load(board: Bench, demanded: Truth, full: Truth, narrow: Truth) -> str:
     """Demand, capacity and what gets through. Under a closed population demand follows what the link lets through."""
+    if full is not Truth.TRUE and narrow is Truth.TRUE:
+        return (
+            f"the {board.text(SignalId.KV_BYTES_PER_REQUEST)} of one request take "
+            f"{board.text(SignalId.LINK_FLOOR_SHARE)} of TTFT at all of the {board.text(SignalId.PAIR_CAPACITY)} "
+            "that its "
+            "pair has: the link is too slow for a request, full or not"
+        )
     capacity, achieved = board.text(SignalId.LINK_CAPACITY), board.text(SignalId.KV_ACHIEVED)
     demand, share = board.text(SignalId.KV_DEMAND), board.text(SignalId.LINK_UTILIZATION)
     if demanded is not Truth.TRUE:
@@ -93,6 +113,8 @@ RULE = Rule(
     thresholds=(
         Threshold("utilization", 0.9, Unit.RATIO, "demand by usable capacity; 0.9 x efficiency 0.8 is 0.72 of nominal"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
+        Threshold("floor", 0.3, Unit.RATIO, "share of TTFT that one request's bytes take at the full rate of its pair"),
+        Threshold("moving", 0.5, Unit.RATIO, "of what carries them, that transfers in flight really get"),
         Threshold("excess", 0.25, Unit.RATIO, "over the capacity; bytes of short windows reached 1.08 of a line"),
         Threshold(
             "congestion", 100, Unit.PER_SECOND, "notices of congestion from which a port is full and not brushed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
+from pdscope.diagnosis.handover import POSTING, hurts, posting_explains
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import Scope, ScopeKind, SignalId
 from pdscope.model.topology import Attention, Role
@@ -14,29 +15,29 @@ _LINK = Scope(ScopeKind.LINK, "prefill->decode")
 
 
 def evaluate(case: Case) -> Iterator[Finding]:
-    """Posting takes a good part of the transfer; or pages are small and speed falls; or unequal parallelism cuts heads.
+    """Posting explains the pace; or pages are small and speed falls; or unequal parallelism cuts heads into slices.
 
-    Each only with transfers that are late, and the latter two only where they are slow for their bytes over a link that
-    is far from full: small pages on a quick link are healthy, and so is unequal parallelism, and a rate falls with the
-    traffic as well. Posting needs no such proof: on a full link it is next to nothing of a transfer's time.
+    Each only with transfers that are late, and all but a timed posting only where they are slow for their bytes over a
+    link that is far from full: small pages on a quick link are healthy, and so is unequal parallelism, and a rate falls
+    with the traffic as well.
     """
     if not case.deployment.disaggregated:
         return
     board = Bench(RULE, case, _LINK)
     late = board.weigh(SignalId.TRANSFER_TTFT_SHARE, Op.GE, "ttft_share")
-    posting = Truth.FALSE  # where no engine times it, the other two signs remain
-    if board.signal(SignalId.POST_SHARE) is not None:
-        posting = board.weigh(SignalId.POST_SHARE, Op.GE, "post")
+    posting = posting_explains(board)
+    timed = board.signal(SignalId.POST_SHARE) is not None
     small = board.weigh(SignalId.DESCRIPTOR_BYTES, Op.LT, "piece")
     falling = board.weigh(SignalId.ACHIEVED_TREND, Op.LT, 1 - case.threshold(RULE, "loss"))
-    many = board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "many")
-    scattered = falling & many
-    slow = board.weigh(SignalId.TRANSFER_LINK_SHARE, Op.LT, "slow")
+    scattered = falling & board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "many")
+    slow = board.weigh(SignalId.MOVING_SHARE, Op.LT, "slow")
     room = board.weigh(SignalId.LINK_UTILIZATION, Op.LT, "room")
-    decisive = SignalId.POST_SHARE if posting is Truth.TRUE else SignalId.DESCRIPTOR_BYTES
+    guessed = (scattered | _cut(board)) & small
+    guessed = (guessed if timed else guessed | posting) & slow & room
+    decisive = SignalId.POST_SHARE if timed and posting is Truth.TRUE else SignalId.DESCRIPTOR_BYTES
     yield board.finding(
-        (posting | ((scattered | _cut(board)) & small & slow & room)) & late,
-        headline=_words(board, posting, scattered),
+        ((posting | guessed) if timed else guessed) & late & hurts(case),
+        headline=_words(board, posting, scattered, timed=timed),
         strength=0.75,
         decisive=(decisive, SignalId.TRANSFER_TTFT_SHARE),
     )
@@ -50,10 +51,10 @@ def _cut(board: Bench) -> Truth:
     return Truth.of(shape is not None and shape.attention is not Attention.MLA and sides[0] != sides[1])
 
 
-def _words(board: Bench, posting: Truth, scattered: Truth) -> str:
+def _words(board: Bench, posting: Truth, scattered: Truth, *, timed: bool) -> str:
     pieces = f"pieces of {board.text(SignalId.DESCRIPTOR_BYTES)}"
     took = f"a transfer takes {board.text(SignalId.TRANSFER_TIME)}, {board.text(SignalId.TRANSFER_TTFT_SHARE)} of TTFT"
-    if posting is Truth.TRUE:
+    if timed and posting is Truth.TRUE:
         return f"{took}, {board.text(SignalId.POST_SHARE)} of it to post {pieces}"
     full = f"the link is {board.text(SignalId.LINK_UTILIZATION)} full"
     if scattered is Truth.TRUE:
@@ -61,6 +62,9 @@ def _words(board: Bench, posting: Truth, scattered: Truth) -> str:
             f"{took}; in {pieces} the rate fell to {board.text(SignalId.ACHIEVED_TREND)} within the window with "
             f"{board.count(SignalId.TRANSFER_IN_FLIGHT)} in flight, while {full}"
         )
+    if posting is Truth.TRUE:
+        pace = board.text(SignalId.DESCRIPTOR_TIME)
+        return f"{took}; it goes in {pieces}, one every {pace} on a rank: as fast as they can be posted, while {full}"
     return f"{took}; unequal tensor parallelism cuts the cache into {pieces}, while {full}"
 
 
@@ -69,8 +73,7 @@ RULE = Rule(
     verdict=Verdict.KV_TRANSFER_FRAGMENTED,
     evaluate=evaluate,
     thresholds=(
-        Threshold("post", 0.3, Unit.RATIO, "share of a transfer's time that posting may take"),
-        Threshold("piece", 65536, Unit.BYTES, "below it a descriptor costs more to post than to move at 50 GB/s"),
+        *POSTING,
         Threshold("loss", 0.15, Unit.RATIO, "of the older half's rate, that the newer half of the window has lost"),
         Threshold("many", 4, Unit.REQUESTS, "transfers at a time; healthy pairs had below 1"),
         Threshold("slow", 0.1, Unit.RATIO, "of what a pair has; a link at half its load slows a transfer by 1.5"),

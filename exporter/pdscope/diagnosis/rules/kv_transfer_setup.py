@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
+from pdscope.diagnosis.handover import hurts
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import Scope, ScopeKind, SignalId, instance_scope
 from pdscope.model.topology import Role
@@ -22,7 +23,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
     late = board.weigh(SignalId.SETUP_TTFT_SHARE, Op.GE, "ttft_share")
     room = board.weigh(SignalId.LINK_UTILIZATION, Op.LT, "room")
     yield board.finding(
-        larger & late & room & _decode_has_room(board),
+        larger & late & room & _decode_has_room(board) & hurts(case),
         headline=f"set-up takes {board.text(SignalId.SETUP_TIME)} before a transfer of "
         f"{board.text(SignalId.TRANSFER_TIME)} begins, {board.text(SignalId.SETUP_TTFT_SHARE)} of TTFT, while the link "
         f"is {board.text(SignalId.LINK_UTILIZATION)} full and decode has room",

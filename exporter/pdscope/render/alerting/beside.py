@@ -24,6 +24,7 @@ class _Finding:
         rare: a single time is enough; otherwise it must hold for most of the window.
         for_seconds: how long the condition holds before it fires.
         keep_seconds: how long it goes on firing.
+        silent: its description names the targets that bring no data.
     """
 
     rule: str
@@ -34,13 +35,14 @@ class _Finding:
     for_seconds: float = 120.0
     keep_seconds: float = KEEP_SECONDS
     evidence: tuple[SignalId, ...] = ()
+    silent: bool = False
 
 
 _FINDINGS = (
     _Finding(
         "late_kv_read",
         "Decode has read KV after its lease had ended, so answers may be wrong.",
-        "Users may have got wrong answers with HTTP 200. Nothing need be slow for it, and no error is counted elsewhere.",
+        "Users may have got wrong answers with HTTP 200. Nothing need be slow for it, and no error is counted.",
         Severity.CRITICAL,
         rare=True,
         for_seconds=30.0,
@@ -62,11 +64,13 @@ _FINDINGS = (
         "instance_down",
         "An instance does not answer.",
         "The others carry its load. What is said about the deployment is about the rest of it.",
+        silent=True,
     ),
     _Finding(
         "telemetry_lost",
         "An instance answers but gives no metrics.",
         "It may serve well or badly; what is said about the deployment leaves it out.",
+        silent=True,
     ),
     _Finding(
         "pd_ratio",
@@ -93,7 +97,7 @@ def _alert(finding: _Finding, settings: Settings, recorded: Recording, pages: Pa
         summary=finding.summary,
         description=(
             f"{template.preamble(settings)}Deployment {{{{ $labels.deployment }}}}: {finding.summary}"
-            f"{template.evidence(finding.evidence)}"
+            f"{template.silent_targets() if finding.silent else ''}{template.evidence(finding.evidence)}"
         ),
         runbook=pages.of_rule(finding.rule, finding.impact, finding.evidence),
     )

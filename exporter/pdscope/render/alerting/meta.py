@@ -84,14 +84,14 @@ def _diagnosis_stale(settings: Settings) -> Alert:
         summary="No replica of pdscope has diagnosed the deployment lately.",
         description="The last diagnosis of deployment {{ $labels.deployment }} is {{ $value | humanizeDuration }} old.",
         runbook=Runbook(
-            meaning="pdscope answers Prometheus but has ended no cycle of scraping and diagnosis for some time. What it "
-            "exports is of then; these rules ignore it.",
+            meaning="pdscope answers Prometheus but has ended no cycle of scraping and diagnosis for some time. What "
+            "it exports is of then; these rules ignore it.",
             impact=_SILENT,
             diagnosis="`generated_at` in the answer is the time of the last cycle. `&debug=true` adds the log of "
             f"scrapes. `{catalogue.DIAGNOSIS_DURATION.name}` is the time that a diagnosis takes: near the interval of "
             "scraping, the daemon is short of CPU.",
-            mitigation="- Restart it; send its log with a report.\n- Give it more CPU, or share the deployments between "
-            "several daemons (`--shard`).",
+            mitigation="- Restart it; send its log with a report.\n- Give it more CPU, or share the deployments "
+            "between several daemons (`--shard`).",
         ),
     )
 
@@ -110,7 +110,7 @@ def _replica_stale(settings: Settings) -> Alert:
             meaning="One replica goes on, another exports an old answer.",
             impact="None: what is old is left out of the rules. A browser may be shown the old answer.",
             diagnosis="The call may reach either replica. Which one is behind:\n\n"
-            f'```promql\ntime() - {select(catalogue.DIAGNOSIS_TIMESTAMP, deployment="NAME")}\n```',
+            f"```promql\ntime() - {select(catalogue.DIAGNOSIS_TIMESTAMP, deployment='NAME')}\n```",
             mitigation="Restart the replica that is behind; send its log with a report.",
         ),
     )
@@ -125,8 +125,9 @@ def _replicas_disagree(settings: Settings, recorded: Recording) -> Alert:
             600.0,
         ),
         summary="Replicas of pdscope give different verdicts.",
-        description=f"{template.preamble(settings)}Replicas of pdscope say of deployment {{{{ $labels.deployment }}}}:"
-        f"{{{{ range printf `{recorded.verdict.name}{{%s}} == 1` $of | query }}}} {{{{ .Labels.verdict }}}}{{{{ end }}}}.",
+        description=f"{template.preamble(settings)}Of deployment {{{{ $labels.deployment }}}} replicas say:\n"
+        f'{{{{- range printf `{recorded.verdict.name}{{%s}} == 1` $of | query | sortByLabel "verdict" }}}}'
+        " {{ .Labels.verdict }}{{ end }}.",
         runbook=Runbook(
             meaning="Replicas that judge the same deployment at the same time come to different answers.",
             impact="Alerts fire for both answers.",
@@ -153,8 +154,8 @@ def _low_confidence(settings: Settings, recorded: Recording) -> Alert:
         description=f"{template.preamble(settings)}Deployment {{{{ $labels.deployment }}}}: what limits it hangs on a "
         f"signal that is missing.{template.broken(recorded.objectives[0])}{template.evidence(())}",
         runbook=Runbook(
-            meaning="pdscope has a verdict, but says it with confidence `low`: a decisive signal is missing and the rest "
-            "points one way. No alert of that verdict fires.",
+            meaning="pdscope has a verdict, but says it with confidence `low`: a decisive signal is missing and the "
+            "rest points one way. No alert of that verdict fires.",
             impact="Users wait longer than promised, and nobody is paged for it by these rules.",
             diagnosis="`missing` of the first finding names the signals, and the next steps say how to get them. "
             "`pdscope doctor` says of every target what it yields and what not.",
@@ -173,9 +174,10 @@ def _source_down(settings: Settings) -> Alert:
         description=f"No replica of pdscope has had data from {_TARGET} for some minutes.",
         runbook=Runbook(
             meaning="Every scrape of an engine or of a device exporter fails.",
-            impact="Signals of this target are unknown; verdicts that need them are not given, or with less confidence.",
+            impact="Signals of this target are unknown; verdicts that need them are not given, or with less "
+            "confidence.",
             diagnosis="`&debug=true` adds the log of scrapes with the reason of each failure; by reason:\n\n"
-            f'```promql\nincrease({select(catalogue.SOURCE_FAILURES, deployment="NAME")}[10m]) > 0\n```\n\n'
+            f"```promql\nincrease({select(catalogue.SOURCE_FAILURES, deployment='NAME')}[10m]) > 0\n```\n\n"
             "`pdscope doctor --config.file FILE` tries every target and says what is wrong.",
             mitigation="- Not reachable: address, firewall, TLS, credentials.\n"
             "- Too slow: raise `scrape.timeout` of the target.\n- Gone on purpose: take it out of the configuration.",
@@ -190,15 +192,16 @@ def _schema_drift(settings: Settings) -> Alert:
         name="PdscopeSchemaDrift",
         firings=_warning(f"max {labels} (min_over_time({missing}[{settings.span(300)}])) > 0", 300.0),
         summary="A page lacks metrics that its program should have.",
-        description=f"{{{{ $value }}}} metrics that every program of its version and role has are missing from {_TARGET}.",
+        description=f"{{{{ $value }}}} metrics that every program of its version and role has are missing "
+        f"from {_TARGET}.",
         runbook=Runbook(
-            meaning="An engine or a device exporter was upgraded and has renamed metrics, or has had them switched off.",
+            meaning="An engine or a device exporter was upgraded and has renamed metrics, or has them switched off.",
             impact="Rules that need them answer unknown; a verdict may be missing or have less confidence.",
             diagnosis="`pdscope doctor --config.file FILE` lists for every target the metrics that are missing and how "
             "to switch each on.",
             mitigation="- Switched off: the option is in the page of the engine under docs/engines.\n"
-            "- Renamed: upgrade pdscope to a version that knows the engine's; `pdscope capture` makes the attachment of "
-            "a report.",
+            "- Renamed: upgrade pdscope to a version that knows the engine's; `pdscope capture` makes the attachment "
+            "of a report.",
         ),
     )
 
@@ -212,8 +215,8 @@ def _rule_failures(settings: Settings) -> Alert:
             60.0,
         ),
         summary="A rule of pdscope raises: a bug.",
-        description="The rule {{ $labels.rule }} has raised {{ $value | humanize }} times within 10 minutes; what it "
-        "would say is missing from all answers.",
+        description="The rule {{ $labels.rule }} has raised {{ $value | humanize }} times within "
+        f"{settings.span(600)}; what it would say is missing from all answers.",
         runbook=Runbook(
             meaning="An evaluation of a rule ended with an exception. The other rules ran.",
             impact="A cause that only this rule names goes unnamed, and no confidence is `high`.",
@@ -225,7 +228,7 @@ def _rule_failures(settings: Settings) -> Alert:
 
 
 def _reload_failed(settings: Settings) -> Alert:
-    state = f"min_over_time({select(catalogue.CONFIG_RELOAD)}[{settings.span(120)}])"
+    state = f"max_over_time({select(catalogue.CONFIG_RELOAD)}[{settings.span(120)}])"
     by = f"by ({', '.join(settings.keep_labels)}) " if settings.keep_labels else ""
     return Alert(
         name="PdscopeConfigReloadFailed",

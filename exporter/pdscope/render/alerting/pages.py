@@ -63,7 +63,7 @@ def _queries(signals: Sequence[SignalId]) -> str:
     if not signals:
         return ""
     lines = "\n".join(
-        f"{metric_of(signal)[0].name}{{deployment=\"NAME\"{resource_matcher(signal)}}}  # {EVIDENCE_NAMES[signal]}"
+        f'{metric_of(signal)[0].name}{{deployment="NAME"{resource_matcher(signal)}}}  # {EVIDENCE_NAMES[signal]}'
         for signal in signals
     )
     return f"Over time, in Prometheus:\n\n```promql\n{lines}\n```\n\n"
@@ -80,7 +80,7 @@ def runbook_page(alert: Alert, settings: Settings) -> str:
         else "The annotation `diagnose_url` of the alert has the address."
     )
     firings = "\n".join(
-        f"- `{f.severity}`: for {settings.span(f.for_seconds)}, then until {settings.span(f.keep_seconds)} after it ended."
+        f"- `{f.severity}`: after {settings.span(f.for_seconds)}, and until {settings.span(f.keep_seconds)} later."
         for f in alert.firings
     )
     return (
@@ -94,10 +94,10 @@ def runbook_page(alert: Alert, settings: Settings) -> str:
 
 def index_page(alerts: Sequence[Alert], settings: Settings) -> str:
     """All alerts in one table."""
-    rows = "\n".join(
-        f"| [{a.name}]({a.name}.md) | {', '.join(f'`{f.severity}` ({settings.span(f.for_seconds)})' for f in a.firings)} "
-        f"| {a.summary} |"
-        for a in alerts
-    )
+    rows = "\n".join(f"| [{a.name}]({a.name}.md) | {_severities(a, settings)} | {a.summary} |" for a in alerts)
     head = "# Runbooks\n\nOne an alert. In brackets, how long the condition holds before the alert fires.\n\n"
     return f"{head}| alert | severity | says |\n|---|---|---|\n{rows}\n"
+
+
+def _severities(alert: Alert, settings: Settings) -> str:
+    return ", ".join(f"`{firing.severity}` ({settings.span(firing.for_seconds)})" for firing in alert.firings)

@@ -42,10 +42,13 @@ EVIDENCE_NAMES: dict[SignalId, str] = {
 
 
 def preamble(settings: Settings) -> str:
-    """Sets `$of`: the matchers of this deployment. A label that the alert lacks is matched as empty, thus as absent."""
+    """Sets `$of`: the matchers of this deployment. A label that the alert lacks is matched as empty, thus as absent.
+
+    Each part that follows stands on a line of the file, whose end `{{-` takes away again.
+    """
     matchers = ",".join(f"{label}=%q" for label in settings.identity)
     values = " ".join(f"$labels.{label}" for label in settings.identity)
-    return f"{{{{ $of := printf `{matchers}` {values} }}}}"
+    return f"{{{{- $of := printf `{matchers}` {values} -}}}}\n"
 
 
 def evidence(signals: Sequence[SignalId]) -> str:
@@ -59,15 +62,22 @@ def evidence(signals: Sequence[SignalId]) -> str:
 
 def broken(objectives: Recorded) -> str:
     """The objectives that are broken, whichever percentile they are of. Needs `preamble`."""
-    query = f"{{{{ range printf `{objectives.name}{{%s}} > 1` $of | query }}}}"
+    query = f"\n{{{{- range printf `{objectives.name}{{%s}} > 1` $of | query | sortByLabel `objective` }}}}"
     return f'{query} {{{{ .Labels.objective }}}} is {{{{ .Value | printf "%.3g" }}}} times its objective.{{{{ end }}}}'
 
 
 def workers(verdict: Verdict) -> str:
     """The instances that have the verdict themselves. Needs `preamble`."""
     metric = f'{catalogue.WORKER_VERDICT.name}{{%s,verdict="{verdict}"}}'
-    query = f"{{{{ with printf `max by (worker) ({metric}) == 1` $of | query }}}}"
+    query = f"\n{{{{- with printf `max by (worker) ({metric}) == 1` $of | query | sortByLabel `worker` }}}}"
     return f"{query} Instances:{{{{ range . }}}} {{{{ .Labels.worker }}}}{{{{ end }}}}.{{{{ end }}}}"
+
+
+def silent_targets() -> str:
+    """The targets that bring no data. Needs `preamble`."""
+    down = f"max by (target) ({catalogue.SOURCE_UP.name}{{%s}}) == 0"
+    query = f"\n{{{{- with printf `{down}` $of | query | sortByLabel `target` }}}}"
+    return f"{query} No data from:{{{{ range . }}}} {{{{ .Labels.target }}}}{{{{ end }}}}.{{{{ end }}}}"
 
 
 def metric_of(signal: SignalId) -> tuple[MetricDef, str]:
@@ -85,10 +95,15 @@ def resource_matcher(signal: SignalId) -> str:
 def _latency(name: str, signal: SignalId) -> str:
     metric, value = metric_of(signal)
     objective = catalogue.SLO[signal.value]
-    return _ask(metric, f" {name} {value}{_ask(objective, f' (objective {_value(objective)})')}.")
+    beside = _asked(objective, f" (objective {_value(objective)})")
+    return _ask(metric, f" {name} {value}{beside}.")
 
 
 def _ask(metric: MetricDef, text: str, matcher: str = "") -> str:
+    return "\n" + _asked(metric, text, matcher).replace("{{ with", "{{- with", 1)
+
+
+def _asked(metric: MetricDef, text: str, matcher: str = "") -> str:
     """The text where the metric has a value; replicas say the same, so the largest will do."""
     return f"{{{{ with printf `max({metric.name}{{%s{matcher}}})` $of | query }}}}{text}{{{{ end }}}}"
 

@@ -47,7 +47,9 @@ _DECODE = (_S.HEADROOM_SLOTS, _S.HEADROOM_KV, _S.GENERATION_TOKENS_PER_SECOND)
 _PREFILL = (_S.PREFILL_COMPUTE_UTILIZATION, _S.PROMPT_TOKENS_PER_REQUEST, _S.REQUESTS_PER_SECOND)
 
 _TEXTS: Mapping[Verdict, _Text] = {
-    Verdict.PREFILL_COMPUTE: _Text(_PREFILL, "Users wait for the first token; every further request lengthens the wait."),
+    Verdict.PREFILL_COMPUTE: _Text(
+        _PREFILL, "Users wait for the first token; every further request lengthens the wait."
+    ),
     Verdict.PREFILL_QUEUE: _Text(_PREFILL, "Users wait for the first token though devices have time to spare."),
     Verdict.KV_TRANSFER_BANDWIDTH: _Text(
         _LINK, "Users wait for the first token; more prefill or decode makes it worse, since the link is full."
@@ -67,7 +69,9 @@ _TEXTS: Mapping[Verdict, _Text] = {
         (_S.DECODE_HBM_UTILIZATION, _S.GENERATION_TOKENS_PER_SECOND),
         "Each token takes longer; more requests in the batch make each of them slower.",
     ),
-    Verdict.DECODE_KV_CAPACITY: _Text(_DECODE, "Requests are pushed out and computed again, or generation stands still."),
+    Verdict.DECODE_KV_CAPACITY: _Text(
+        _DECODE, "Requests are pushed out and computed again, or generation stands still."
+    ),
     Verdict.DECODE_ADMISSION: _Text(
         _DECODE, "Users wait for the first token though their prompt is computed; prefill's memory fills up behind it."
     ),
@@ -79,7 +83,8 @@ _TEXTS: Mapping[Verdict, _Text] = {
         "Users wait in front of the engines; more devices do not help.",
     ),
     Verdict.HOST_BOUND: _Text(
-        (_S.DECODE_HBM_UTILIZATION, _S.PREFILL_COMPUTE_UTILIZATION), "Tokens come slowly while devices wait for the CPU."
+        (_S.DECODE_HBM_UTILIZATION, _S.PREFILL_COMPUTE_UTILIZATION),
+        "Tokens come slowly while devices wait for the CPU.",
     ),
     Verdict.CUDA_GRAPH_MISS: _Text(
         (_S.GENERATION_TOKENS_PER_SECOND,), "Each step of decode takes longer than it has to, from one batch size on."
@@ -91,7 +96,9 @@ _TEXTS: Mapping[Verdict, _Text] = {
     Verdict.WORKLOAD_MISMATCH: _Text(
         (_S.PROMPT_TOKENS_PER_REQUEST, _S.KV_ACHIEVED), "Users pay for a hand-over that gains them nothing."
     ),
-    Verdict.METRICS_UNTRUSTED: _Text((), "No bottleneck can be named, and no alert on one will fire, until it is mended."),
+    Verdict.METRICS_UNTRUSTED: _Text(
+        (), "No bottleneck can be named, and no alert on one will fire, until it is mended."
+    ),
     Verdict.INSUFFICIENT_DATA: _Text((), "No bottleneck can be named, and no alert on one will fire, until data come."),
     Verdict.UNDETERMINED: _Text(
         (_S.REQUESTS_PER_SECOND, _S.HEADROOM_LINK, _S.HEADROOM_PREFILL, _S.HEADROOM_SLOTS, _S.HEADROOM_KV),
@@ -139,6 +146,6 @@ def _impact(texts: _Text, *, blames: bool) -> str:
         return f"{texts.impact} It never pages: nothing is explained."
     return (
         f"{texts.impact}\n\n"
-        f"`{Severity.PAGE}` while an objective is broken as well, `{Severity.WARNING}` while none is: the limit is near, "
-        "and users do not feel it yet."
+        f"`{Severity.PAGE}` while an objective is broken as well, `{Severity.WARNING}` while none is: the limit is "
+        "near, and users do not feel it yet."
     )

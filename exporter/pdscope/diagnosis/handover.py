@@ -1,0 +1,33 @@
+"""What the verdicts on the hand-over share: whether it hurts, and whether posting small pieces explains its pace."""
+
+from __future__ import annotations
+
+from pdscope.diagnosis.base import Bench, Case, Threshold
+from pdscope.model.finding import Op, Truth
+from pdscope.model.signal import SignalId
+from pdscope.model.units import Unit
+
+POSTING = (
+    Threshold("post", 0.3, Unit.RATIO, "share of a transfer's time that posting may take"),
+    Threshold("piece", 65536, Unit.BYTES, "below it a descriptor costs more to post than to move at 50 GB/s"),
+    Threshold(
+        "piece_time", 2e-5, Unit.SECONDS, "of one piece on one rank; posting it takes 2 to 10 us"
+    ),
+)
+
+
+def hurts(case: Case) -> Truth:
+    """Whether the hand-over may be at fault: not where TTFT is within its objectives. Without any it may be."""
+    return Truth.FALSE if case.broken("ttft") is Truth.FALSE else Truth.TRUE
+
+
+def posting_explains(board: Bench) -> Truth:
+    """Whether a transfer is as slow as its pieces are many.
+
+    Where the engine times the posting its share decides. Else pieces have to be small, and to follow each other about
+    as fast as they can be posted: a way that is slower than that is slow for another reason.
+    """
+    if board.signal(SignalId.POST_SHARE) is not None:
+        return board.weigh(SignalId.POST_SHARE, Op.GE, "post")
+    small = board.weigh(SignalId.DESCRIPTOR_BYTES, Op.LT, "piece")
+    return small & board.weigh(SignalId.DESCRIPTOR_TIME, Op.LE, "piece_time")

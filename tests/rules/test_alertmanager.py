@@ -1,0 +1,199 @@
+"""The example for Alertmanager: accepted, routed as the page says, and inhibiting as it says, by Alertmanager itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import socket
+import subprocess
+import time
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import yaml
+
+from pdscope.render.alerting.inhibition import CAUSES
+from support.promtool_case import RULES
+
+pytestmark = pytest.mark.promtool
+EXAMPLE = RULES / "alertmanager.example.yml"
+PATIENCE_SECONDS = 30.0
+
+
+def program(*names: str) -> str:
+    found = next((path for name in names if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"{names[0]} is not on the PATH (Debian: apt-get install prometheus-alertmanager)")
+    return found
+
+
+def amtool(*arguments: str) -> str:
+    run = subprocess.run([program("amtool"), *arguments], capture_output=True, text=True, timeout=30, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+def test_configuration_is_accepted() -> None:
+    """By version 0.25, which refuses what came later."""
+    assert "SUCCESS" in amtool("check-config", str(EXAMPLE))
+
+
+@pytest.mark.parametrize(
+    ("name", "severity", "receiver"),
+    [
+        ("PdscopeLateKVRead", "critical", "pdscope-page"),
+        ("PdscopeKVTransferPath", "page", "pdscope-page"),
+        ("PdscopeKVTransferPath", "warning", "pdscope-ticket"),
+        ("PdscopePDRatio", "info", "pdscope-nobody"),
+        ("NodeDown", "page", "default"),
+    ],
+)
+def test_routes(name: str, severity: str, receiver: str) -> None:
+    """By severity; what is not ours goes where it went."""
+    labels = (f"alertname={name}", f"severity={severity}")
+    assert amtool("config", "routes", "test", f"--config.file={EXAMPLE}", *labels).strip() == receiver
+
+
+def test_no_alert_inhibits_itself_by_a_detour() -> None:
+    """Or a fault would silence all that tells of it."""
+    named = {rule["alert"] for g in yaml.safe_load((RULES / "alerts.yml").read_text())["groups"] for rule in g["rules"]}
+    assert named >= {*CAUSES}.union(*CAUSES.values())
+
+    def reached(name: str) -> set[str]:
+        found: set[str] = set()
+        frontier = {name}
+        while frontier:
+            frontier = {s for n in frontier for s in CAUSES.get(n, ())} - found
+            found |= frontier
+        return found
+
+    assert [name for name in CAUSES if name in reached(name)] == []
+
+
+@pytest.fixture(scope="module")
+def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Client]:
+    """Alertmanager with the example, on a port of 127.0.0.1."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    folder = tmp_path_factory.mktemp("alertmanager")
+    command = [
+        program("prometheus-alertmanager", "alertmanager"),
+        f"--config.file={EXAMPLE}",
+        f"--storage.path={folder}",
+        f"--web.listen-address=127.0.0.1:{port}",
+        "--cluster.listen-address=",
+    ]
+    with (folder / "log").open("wb") as log, subprocess.Popen(command, stdout=log, stderr=log) as process:
+        try:
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}/api/v2") as client:
+                wait(lambda: ready(client), folder / "log")
+                yield client
+        finally:
+            process.terminate()
+
+
+def ready(client: httpx.Client) -> bool:
+    try:
+        return client.get("/status").is_success
+    except httpx.TransportError:
+        return False
+
+
+def wait(condition: Any, log: Path | None = None) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, log.read_text() if log else "Alertmanager did not get there"
+
+
+def silenced(client: httpx.Client, deployment: str, alerts: Mapping[str, str]) -> set[str]:
+    """Fire `name/severity` -> verdict or "", in one deployment and namespace; which of them are inhibited."""
+    now = datetime.now(tz=UTC).isoformat()
+    fired = [
+        {
+            "labels": {
+                "alertname": key.partition("/")[0],
+                "severity": key.partition("/")[2],
+                "namespace": "llm",
+                "deployment": deployment,
+                **({"verdict": verdict} if verdict else {}),
+            },
+            "startsAt": now,
+        }
+        for key, verdict in alerts.items()
+    ]
+    client.post("/alerts", content=json.dumps(fired), headers={"content-type": "application/json"}).raise_for_status()
+    answer: list[Any] = []
+
+    def judged() -> bool:
+        found = client.get("/alerts", params={"filter": f'deployment="{deployment}"'}).json()
+        answer[:] = [a for a in found if a["status"]["state"] != "unprocessed"]
+        return len(answer) == len(fired)
+
+    wait(judged)
+    return {f"{a['labels']['alertname']}/{a['labels']['severity']}" for a in answer if a["status"]["inhibitedBy"]}
+
+
+@pytest.mark.parametrize(
+    ("alerts", "inhibited"),
+    [
+        pytest.param(
+            {"PdscopeKVTransferPath/page": "kv_transfer_path", "PdscopeKVTransferPath/warning": "kv_transfer_path"},
+            {"PdscopeKVTransferPath/warning"},
+            id="a page its own warning",
+        ),
+        pytest.param(
+            {"PdscopeRouterImbalance/page": "router_imbalance", "PdscopePrefillQueue/page": "prefill_queue"},
+            {"PdscopePrefillQueue/page"},
+            id="cause its symptom",
+        ),
+        pytest.param(
+            {"PdscopeRouterImbalance/warning": "router_imbalance", "PdscopePrefillQueue/page": "prefill_queue"},
+            set(),
+            id="never a page by a warning of its cause",
+        ),
+        pytest.param(
+            {"PdscopeInstanceDown/warning": "", "PdscopeInsufficientData/warning": "insufficient_data"},
+            {"PdscopeInsufficientData/warning"},
+            id="an instance that is down the lack of data",
+        ),
+        pytest.param(
+            {
+                "PdscopeLateKVRead/critical": "",
+                "PdscopeKVLeaseExpired/critical": "",
+                "PdscopeHostBound/page": "host_bound",
+            },
+            {"PdscopeKVLeaseExpired/critical"},
+            id="wrong reads the expired leases behind them and nothing else",
+        ),
+        pytest.param(
+            {
+                "PdscopeHostBound/page": "host_bound",
+                "PdscopeSchemaDrift/warning": "",
+                "PdscopeInstanceDown/warning": "",
+            },
+            set(),
+            id="a page says nothing of what is no verdict",
+        ),
+        pytest.param(
+            {"PdscopeDiagnosisStale/warning": "", "PdscopeReplicaStale/warning": ""},
+            {"PdscopeReplicaStale/warning"},
+            id="the whole its part",
+        ),
+    ],
+)
+def test_inhibition(
+    alertmanager: httpx.Client, request: pytest.FixtureRequest, alerts: dict[str, str], inhibited: set[str]
+) -> None:
+    """A cause silences its symptoms, and a page the warnings of its deployment."""
+    assert silenced(alertmanager, request.node.callspec.id, alerts) == inhibited
+
+
+def test_deployments_do_not_silence_each_other(alertmanager: httpx.Client) -> None:
+    """A cause in one explains nothing in another."""
+    assert silenced(alertmanager, "one", {"PdscopeRouterImbalance/page": "router_imbalance"}) == set()
+    assert silenced(alertmanager, "two", {"PdscopePrefillQueue/page": "prefill_queue"}) == set()
