@@ -241,7 +241,7 @@ def test_configuration_that_was_not_taken(promtool: str, tmp_path: Path) -> None
     fires = of_pdscope(
         "PdscopeConfigReloadFailed",
         "The configuration of pdscope is wrong and was not taken.",
-        "A replica of pdscope runs on with its old configuration: the new one has an error.",
+        "1 replicas of pdscope run on with their old configuration: the new one has an error.",
         namespace="llm",
     )
     run(promtool, tmp_path, plain, expect("PdscopeConfigReloadFailed", {9: [], 13: [], 22: [], 39: [fires], 59: []}))

@@ -6,16 +6,13 @@ set-up are parts that no link explains.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pdscope.analysis import kv, link
 from pdscope.analysis.board import Board
 from pdscope.analysis.counters import increase
-from pdscope.analysis.histograms import Distribution, merge
-from pdscope.analysis.observed import Observed
-from pdscope.analysis.traffic import total_rate
+from pdscope.analysis.handshake import put_setup
+from pdscope.analysis.observed import Observed, merged
 from pdscope.model.metric import Metric
 from pdscope.model.scrape import SeriesKey
 from pdscope.model.signal import Quality, SignalId, worst
@@ -27,10 +24,6 @@ _MIN_SCRAPES = 3
 """Of a window, for each half to be a rate: counters lie on the scrapes, so one interval is enough."""
 _MIN_TRANSFERS = 10
 """In the older half: a rate by fewer is a matter of chance."""
-_SURE = 2.0
-"""Standard errors by which a sampled gauge may be off; its samples are counts, so their variance is their mean."""
-_STEPS_OF_A_FETCH = 2.0
-"""Engine steps in which a fetch shows without need: one until its end is seen, one until that is reported."""
 
 
 def put_handover(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
@@ -39,7 +32,7 @@ def put_handover(board: Board, deployment: Deployment, observed: Sequence[Observ
     _put_trend(board, observed)
     _put_pieces(board, deployment, observed)
     _put_moving(board, deployment)
-    _put_setup(board, observed)
+    put_setup(board, observed)
     _put_excess(board, deployment, observed)
     _put_gain(board, observed)
 
@@ -105,7 +98,7 @@ def _poll_seconds(board: Board, observed: Sequence[Observed]) -> float:
         if (times := o.distribution(metric)) is not None and times.count > 0
     ]
     if Role.PREFILL in timing:
-        computed = _merged([o for o in observed if o.instance.role is Role.PREFILL], Metric.PREFILL_TIME)
+        computed = merged([o for o in observed if o.instance.role is Role.PREFILL], Metric.PREFILL_TIME)
         return computed.mean or 0.0 if computed is not None else 0.0
     return board.value(SignalId.ITL_P50) or 0.0
 
@@ -141,15 +134,15 @@ def _put_trend(board: Board, observed: Sequence[Observed]) -> None:
 
 def _put_pieces(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
     """Bytes of a descriptor, and the share of a transfer's time that posting them takes."""
-    pieces = _merged(observed, Metric.KV_DESCRIPTORS)
+    pieces = merged(observed, Metric.KV_DESCRIPTORS)
     counters = [o for o in observed if o.distribution(Metric.KV_DESCRIPTORS) is not None]
-    moved = _merged(counters, Metric.KV_TRANSFER_BYTES)
+    moved = merged(counters, Metric.KV_TRANSFER_BYTES)
     if pieces is not None and moved is not None and pieces.total > 0:
         board.put(SignalId.DESCRIPTOR_BYTES, moved.total / pieces.total, Quality.MEASURED, "bytes by descriptors")
     else:
         size = _page_bytes(deployment, observed)
         board.put(SignalId.DESCRIPTOR_BYTES, size, Quality.ESTIMATED, "a page of one layer on one rank")
-    posted, spent = _merged(observed, Metric.KV_POST_TIME), _merged(counters, Metric.KV_TRANSFER_TIME)
+    posted, spent = merged(observed, Metric.KV_POST_TIME), merged(counters, Metric.KV_TRANSFER_TIME)
     if posted is not None and spent is not None and spent.total > 0:
         board.put(
             SignalId.POST_SHARE, posted.total / spent.total, Quality.MEASURED, "time to post by time of the transfers"
@@ -173,6 +166,7 @@ def _put_moving(board: Board, deployment: Deployment) -> None:
             worst(board.quality(SignalId.KV_BYTES_PER_REQUEST), Quality.DERIVED),
             f"{size:,.0f} B at all that one pair can carry, by mean TTFT",
         )
+    flying = max(flying or 0.0, _by_littles_law(board))
     if not achieved or not flying:
         return
     moving = achieved / min(1.0, flying)
@@ -198,6 +192,12 @@ def _put_moving(board: Board, deployment: Deployment) -> None:
         )
 
 
+def _by_littles_law(board: Board) -> float:
+    """Transfers in flight by their rate and time: better than a gauge that is looked at now and then while few are."""
+    rate, seconds = board.value(SignalId.REQUESTS_PER_SECOND), board.value(SignalId.TRANSFER_TIME)
+    return rate * seconds if rate is not None and seconds is not None else 0.0
+
+
 def _page_bytes(deployment: Deployment, observed: Sequence[Observed]) -> float | None:
     """The least piece in which an engine that does not count them can move the cache: a page of one layer and rank."""
     shape = deployment.model.kv or deployment.model.file_kv
@@ -214,65 +214,6 @@ def _page_bytes(deployment: Deployment, observed: Sequence[Observed]) -> float |
     return min(sizes) if sizes else None
 
 
-@dataclass(frozen=True, slots=True)
-class _Setup:
-    seconds: float
-    quality: Quality
-    source: str
-
-
-def _put_setup(board: Board, observed: Sequence[Observed]) -> None:
-    """Time from decode's readiness to the first byte, its share of the hand-over and of TTFT."""
-    setup = _handshake(observed) or _unexplained_fetch(board, observed)
-    if setup is None:
-        return
-    board.put(SignalId.SETUP_TIME, setup.seconds, setup.quality, setup.source)
-    moving, ttft = board.value(SignalId.TRANSFER_TIME), board.value(SignalId.TTFT_MEAN)
-    if moving is not None and setup.seconds + moving > 0:
-        board.put(
-            SignalId.SETUP_SHARE,
-            setup.seconds / (setup.seconds + moving),
-            setup.quality,
-            f"{setup.source}, by itself and the transfer",
-        )
-    if ttft:
-        quality = worst(setup.quality, board.quality(SignalId.TTFT_MEAN))
-        board.put(SignalId.SETUP_TTFT_SHARE, min(1.0, setup.seconds / ttft), quality, f"{setup.source}, by mean TTFT")
-
-
-def _handshake(observed: Sequence[Observed]) -> _Setup | None:
-    """SGLang: decode's own handshake; prefill's holds decode's wait for memory, which is taken off."""
-    own = _merged([o for o in observed if o.instance.role is Role.DECODE], Metric.HANDSHAKE_TIME)
-    if own is not None and own.mean is not None:
-        return _Setup(own.mean, Quality.MEASURED, "handshake as decode times it, mean")
-    theirs = _merged([o for o in observed if o.instance.role is Role.PREFILL], Metric.HANDSHAKE_TIME)
-    # prefill observes an allocation of its own, which takes no time: it would halve the mean
-    waited = _merged([o for o in observed if o.instance.role is Role.DECODE], Metric.ALLOCATION_TIME)
-    if theirs is None or theirs.mean is None or waited is None or waited.mean is None:
-        return None
-    seconds = max(0.0, theirs.mean - waited.mean)
-    return _Setup(seconds, Quality.DERIVED, "handshake as prefill times it, less the wait for allocation, means")
-
-
-def _unexplained_fetch(board: Board, observed: Sequence[Observed]) -> _Setup | None:
-    """vLLM: by Little's law fetches in progress last longer than their transfers; the rest is the handshake.
-
-    A gauge that is sampled a few times is coarse, so only what its sampling error leaves counts, and the steps in which
-    a fetch that is over still shows do not.
-    """
-    active = [v for o in observed if (v := o.level(Metric.KV_FETCH_ACTIVE)) is not None]
-    done = total_rate(observed, Metric.REQUESTS_FINISHED, Role.DECODE)
-    moving = board.value(SignalId.TRANSFER_TIME)
-    if not active or done is None or done.per_second <= 0 or moving is None:
-        return None
-    mean = sum(v.mean for v in active)
-    least = mean - _SURE * math.sqrt(sum(v.mean / v.samples for v in active))
-    unseen = _STEPS_OF_A_FETCH * (board.value(SignalId.ITL_P50) or 0.0)
-    seconds = max(0.0, least / done.per_second - moving - unseen)
-    source = f"at least {max(0.0, least):.3g} of {mean:.3g} fetches in progress by requests/s, less the transfer"
-    return _Setup(seconds, Quality.ESTIMATED, f"{source} (Little's law)")
-
-
 def _put_excess(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
     """A transfer that is faster than the line: its time is not the time of its bytes.
 
@@ -282,7 +223,7 @@ def _put_excess(board: Board, deployment: Deployment, observed: Sequence[Observe
     """
     capacity, interconnect = pair_capacity(deployment), deployment.interconnect
     seconds, size = board.value(SignalId.TRANSFER_TIME), board.value(SignalId.KV_BYTES_PER_REQUEST)
-    exposed = _merged(observed, Metric.EXPOSED_TRANSFER_TIME)
+    exposed = merged(observed, Metric.EXPOSED_TRANSFER_TIME)
     timed = exposed is not None and exposed.mean is not None
     if timed or capacity is None or interconnect is None or not seconds or size is None:
         return
@@ -299,7 +240,7 @@ def _put_excess(board: Board, deployment: Deployment, observed: Sequence[Observe
 
 def _put_gain(board: Board, observed: Sequence[Observed]) -> None:
     """Transfer and set-up by the time that prefill computes: from 1 on the hand-over costs what it saves."""
-    computed = _merged([o for o in observed if o.instance.role is Role.PREFILL], Metric.PREFILL_TIME)
+    computed = merged([o for o in observed if o.instance.role is Role.PREFILL], Metric.PREFILL_TIME)
     moving = board.value(SignalId.TRANSFER_TIME)
     if computed is None or not computed.mean or moving is None:
         return
@@ -309,7 +250,3 @@ def _put_gain(board: Board, observed: Sequence[Observed]) -> None:
         worst(board.quality(SignalId.TRANSFER_TIME), Quality.DERIVED),
         "transfer and set-up by prefill's computation of a request, means",
     )
-
-
-def _merged(observed: Sequence[Observed], metric: Metric) -> Distribution | None:
-    return merge([d for o in observed if (d := o.distribution(metric)) is not None])

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pdscope.analysis.counters import increase
-from pdscope.analysis.histograms import Distribution, window_distribution
+from pdscope.analysis.histograms import Distribution, merge, window_distribution
 from pdscope.model.metric import Metric
 from pdscope.model.scrape import SeriesKey
 from pdscope.model.topology import Instance
@@ -161,3 +161,8 @@ class Observed:
 
     def _source(self, window: Window, metric: Metric) -> str:
         return f"{window.source} {metric.name.lower()} of {self.instance.name}"
+
+
+def merged(observed: Sequence[Observed], metric: Metric) -> Distribution | None:
+    """What a histogram gained on all these instances together; None when none of them has it."""
+    return merge([d for o in observed if (d := o.distribution(metric)) is not None])

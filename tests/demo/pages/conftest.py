@@ -13,6 +13,8 @@ from pdscope.demo.pages.servers import Server, servers
 from pdscope.demo.physics.draw import Draw
 from pdscope.demo.physics.simulation import Simulation
 
+from .sglang_draws import HEALTHY, TROUBLED, UNIFIED
+
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _SUFFIXES = ("_bucket", "_sum", "_count")
 
@@ -150,3 +152,21 @@ def assert_same_shape() -> Callable[..., None]:
                 assert ours[name].bounds == theirs[name].bounds, name
 
     return check
+
+
+@pytest.fixture(scope="module")
+def healthy(rig: type[Rig]) -> Rig:
+    """Two minutes of one prefill and one decode instance, for looking at only."""
+    return rig(HEALTHY).run(120.0)
+
+
+@pytest.fixture(scope="module")
+def troubled(rig: type[Rig]) -> Rig:
+    """The same with transfers that fail, users who leave, and a decode pool that is too small."""
+    return rig(TROUBLED).run(120.0)
+
+
+@pytest.fixture(scope="module")
+def unified(rig: type[Rig]) -> Rig:
+    """The same with unified instances."""
+    return rig(UNIFIED).run(120.0)

@@ -11,7 +11,6 @@ from typing import Any
 import httpx
 import pytest
 import yaml
-from support.simulated_time import SIMULATED
 
 from pdscope.demo.runner import Demo
 from pdscope.demo.runner.demo import Time
@@ -19,6 +18,11 @@ from pdscope.demo.runner.stage import How, Stage
 from pdscope.demo.runner.tour import SWITCH_SECONDS, chosen, tour
 from pdscope.demo.scenarios import SCENARIOS, Scenario
 from pdscope.errors import UsageError
+from support.simulated_time import SIMULATED
+
+
+class EndOfTestError(Exception):
+    """A tour has no end of its own."""
 
 
 @pytest.fixture
@@ -32,9 +36,11 @@ async def demo(*names: str) -> AsyncIterator[tuple[Demo, httpx.AsyncClient, list
     loop = asyncio.get_running_loop()
     said: list[str] = []
     time = Time(loop.time, lambda: 1.7e9 + loop.time(), asyncio.sleep)
-    async with Demo(names, time=time, say=said.append) as running:
-        async with httpx.AsyncClient(base_url=running.control_url, timeout=None) as client:
-            yield running, client, said
+    async with (
+        Demo(names, time=time, say=said.append) as running,
+        httpx.AsyncClient(base_url=running.control_url, timeout=None) as client,
+    ):
+        yield running, client, said
 
 
 def stage(name: str) -> tuple[Stage, list[float]]:
@@ -87,9 +93,9 @@ def test_the_tour_shows_all_and_begins_again() -> None:
     async def show(scenario: Scenario) -> None:
         shown.append((now, scenario.name))
         if len(shown) == len(scenarios):
-            raise StopAsyncIteration
+            raise EndOfTestError
 
-    with pytest.raises(RuntimeError):
+    with pytest.raises(EndOfTestError):
         asyncio.run(tour(scenarios, show, sleep))
     names = list(SCENARIOS)
     assert [name for _, name in shown] == [*names[1:], names[0]]
@@ -175,7 +181,7 @@ async def test_a_killed_instance_answers_nobody_and_comes_back() -> None:
     ],
 )
 async def test_what_makes_no_sense_gets_a_400_and_changes_nothing(body: bytes) -> None:
-    async with demo("healthy") as (running, client, said):
+    async with demo("healthy") as (_, client, said):
         before = (await client.get("/")).json()
         answer = await client.post("/", content=body, headers={"Content-Type": "application/json"})
         assert answer.status_code == 400

@@ -10,11 +10,11 @@ import yaml
 
 from pdscope.config import parse_config
 from pdscope.demo.pages.configuration import configuration
-from pdscope.demo.runner.stage import Stage
+from pdscope.demo.runner.stage import How, Stage
 from pdscope.demo.scenarios import SCENARIOS
+from pdscope.runtime.live_watch import LiveWatch
 from pdscope.runtime.plugins import Plugins, check, load_plugins
 from pdscope.runtime.settling import Settling
-from pdscope.runtime.watch import Watch
 from pdscope.sources.bundle import PageKind
 from pdscope.sources.introduction import INTRODUCTIONS
 
@@ -67,13 +67,21 @@ class Bench:
             yield self.seconds, str(report.deployments[0].diagnosis.verdict)
             self.seconds += INTERVAL_SECONDS
 
-    def _new_watch(self) -> Watch:
+    def play(self, name: str) -> How:
+        """Goes over to a scenario; the watch takes the new configuration over, as the daemon's does."""
+        how = self.stage.play(SCENARIOS[name])
+        previous, self._watch = self._watch, self._new_watch()
+        self._watch.take_over(previous)
+        self._introduced.clear()
+        return how
+
+    def _new_watch(self) -> LiveWatch:
         urls = {name: f"http://{name}" for name in self.stage.servers}
         text = yaml.safe_dump(configuration(self.stage.simulation, urls))
         config = parse_config(text, Path(), file="demo")
         check(config, self._plugins)
         assert (config.window_seconds, config.scrape.interval_seconds) == (WINDOW_SECONDS, INTERVAL_SECONDS)
-        return Watch(config, self._plugins)
+        return LiveWatch(config, self._plugins)
 
     def _read(self, name: str) -> None:
         at, duration_seconds = self.unix_seconds(), 0.01
@@ -91,12 +99,22 @@ class Bench:
                     self._watch.learn(name, read(page[1]))
 
 
-@pytest.mark.parametrize(
-    ("name", "seed"), [*((name, 0) for name in SCENARIOS), *OTHER_SEEDS], ids=str
-)
+@pytest.mark.parametrize(("name", "seed"), [*((name, 0) for name in SCENARIOS), *OTHER_SEEDS], ids=str)
 def test_the_verdict_is_there_in_time_and_stays(name: str, seed: int, plugins: Plugins) -> None:
     warm_up_seconds = 60.0 if name == "idle" else 0.0
     bench = Bench(name, plugins, seed, warm_up_seconds)
     shown = [verdict for at, verdict in bench.verdicts(END_SECONDS) if at >= DETECTION_SECONDS]
     assert shown
     assert set(shown) == {SCENARIOS[name].verdict}
+
+
+def test_a_tour_is_followed_through_a_live_switch_and_through_restarts(plugins: Plugins) -> None:
+    """Counters that begin again, another engine behind the same names: the old verdict goes, the new one comes."""
+    bench = Bench("healthy", plugins, warm_up_seconds=60.0)
+    tour = [("cuda_graph_miss", How.LIVE), ("kv_transfer_bandwidth", How.RESTART), ("healthy_vllm", How.RESTART)]
+    for name, how in tour:
+        assert bench.play(name) is how
+        switched = bench.seconds
+        latest = switched + DETECTION_SECONDS + INTERVAL_SECONDS  # the switch falls between two scrapes
+        shown = [verdict for at, verdict in bench.verdicts(switched + END_SECONDS) if at >= latest]
+        assert set(shown) == {SCENARIOS[name].verdict}

@@ -44,5 +44,5 @@ def test_each_tells_its_story_in_a_line() -> None:
 
 
 def test_an_unknown_name_is_answered_with_those_that_there_are() -> None:
-    with pytest.raises(UsageError, match="healthy, healthy_vllm"):
+    with pytest.raises(UsageError, match="healthy, idle"):
         find("slow-link")

@@ -32,10 +32,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
         ((crawls & visible & ~posting_explains(board)) | lopsided) & late & hurts(case),
         headline=_words(board, crawls),
         strength=0.8,
-        decisive=(
-            SignalId.MOVING_SHARE if crawls is Truth.TRUE else SignalId.NIC_IMBALANCE,
-            SignalId.TRANSFER_TTFT_SHARE,
-        ),
+        decisive=(decisive, SignalId.TRANSFER_TTFT_SHARE),
     )
 
 

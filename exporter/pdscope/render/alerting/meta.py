@@ -232,9 +232,9 @@ def _reload_failed(settings: Settings) -> Alert:
     by = f"by ({', '.join(settings.keep_labels)}) " if settings.keep_labels else ""
     return Alert(
         name="PdscopeConfigReloadFailed",
-        firings=_warning(f"min {by}({state}) == 0", 300.0),
+        firings=_warning(f"count {by}({state} == 0)", 300.0),
         summary="The configuration of pdscope is wrong and was not taken.",
-        description="A replica of pdscope runs on with its old configuration: the new one has an error.",
+        description="{{ $value }} replicas of pdscope run on with their old configuration: the new one has an error.",
         runbook=Runbook(
             meaning="The last reload met an error in the file.",
             impact="None yet: the old configuration holds. A restart would fail.",
