@@ -1,8 +1,8 @@
 """How often the verdict is the cause: random simulated deployments, labelled by counterfactual, read as pages.
 
 Each draw is a deployment of random size, model, hardware, engine and traffic with at most one thing wrong, of random
-severity. The simulator says by counterfactual which single resource is scarce (`physics.truth`); pdscope reads the pages
-of the same draw as it would read them over HTTP and knows nothing else. Prints the confusion table; `--write` puts it
+severity. The simulator says by counterfactual which single resource is scarce (`physics.truth`); pdscope reads the
+pages of the same draw as it would read them over HTTP and knows nothing else. Prints the confusion table; `--write` puts it
 into docs/confusion.md.
 
     python benchmarks/confusion.py --draws 500 --seed 1 --jobs 2
@@ -56,19 +56,19 @@ def _log(chance: random.Random, low: float, high: float) -> float:
 
 
 FAULTS: dict[str, Fault] = {
-    "none": lambda d, r: d,
+    "none": lambda d, _: d,
     "narrow link": lambda d, r: changed(d, link={"nic_bytes_per_second": _log(r, 0.2e9, 1.2e9)}),
     "narrow fabric": lambda d, r: changed(d, link={"shared_bytes_per_second": _log(r, 0.5e9, 3e9)}),
     "wrong path": lambda d, r: changed(d, link={"path_bytes_per_second": _log(r, 0.15e9, 0.5e9)}),
     "pages of one token": lambda d, r: changed(d, link={"page_tokens": 1, "threads": r.choice((4, 8))}),
-    "dear descriptors": lambda d, r: changed(d, link={"descriptor_seconds": _log(r, 50e-6, 400e-6)}),
+    "dear descriptors": lambda d, r: changed(d, link={"descriptor_seconds": _log(r, 10e-6, 40e-6), "page_tokens": 16}),
     "slow bootstrap": lambda d, r: changed(d, link={"bootstrap_seconds": r.uniform(1.0, 3.0)}),
-    "a pair that fails": lambda d, r: changed(d, link={"failing_pairs": ((0, 0),)}),
+    "a pair that fails": lambda d, _: changed(d, link={"failing_pairs": ((0, 0),)}),
     "orphans": lambda d, r: changed(
         d, engine="vllm", traffic={"orphan_share": r.uniform(0.3, 0.6)}, prefill={"pool_tokens": 60_000}
     ),
     "slow rank": lambda d, r: changed(d, prefill={"slow_rank": r.uniform(0.3, 0.5)}),
-    "affinity": lambda d, r: changed(
+    "affinity": lambda d, _: changed(
         d,
         deployment={"prefill_instances": 2, "decode_instances": 2},
         frontend={"affinity": 1.0},

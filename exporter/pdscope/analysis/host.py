@@ -14,6 +14,13 @@ from pdscope.model.signal import Quality, SignalId, instance_scope, worst
 from pdscope.model.topology import Deployment, Role
 from pdscope.model.window import HistogramWindow, Window
 
+_DECODE_STAGES = (
+    Metric.DECODE_PREPARE_TIME,
+    Metric.DECODE_BOOTSTRAP_TIME,
+    Metric.DECODE_TRANSFERRED_TIME,
+    Metric.DECODE_WAITING_TIME,
+)
+
 _FEW = 3.0
 _SAME_REQUESTS = 0.25
 """Two histograms whose counts differ by no more than this share and `_FEW` hold the same requests."""
@@ -42,6 +49,7 @@ def put_host(board: Board, deployment: Deployment, observed: Sequence[Observed])
         if o.instance.role is Role.ROUTER:
             continue
         _put_cpu(board, o)
+        _put_unstaged(board, o)
         if o.instance.decodes:
             _put_text(board, o)
             _put_graphs(board, o)
@@ -87,6 +95,28 @@ def _prefill_stage(observed: Sequence[Observed]) -> float:
     told = [d for o in observed if o.instance.role is Role.ROUTER and (d := o.distribution(Metric.PREFILL_STAGE_TIME))]
     merged = merge(told)
     return (merged.mean or 0.0) if merged is not None else 0.0
+
+
+def _put_unstaged(board: Board, o: Observed) -> None:
+    """What is left of an instance's TTFT when all stages of its scheduler are taken off, means.
+
+    That is its HTTP server, tokenizer and detokenizer, and a first step. Decode's stages at SGLang hold the wait for
+    prefill; an engine that times its queue and its prefill has no others.
+    """
+    ttft, user = o.distribution(Metric.TTFT), board.value(SignalId.TTFT_MEAN)
+    stages = [o.distribution(metric) for metric in _DECODE_STAGES]
+    if o.distribution(Metric.DECODE_TRANSFERRED_TIME) is None:
+        stages = [o.distribution(metric) for metric in (Metric.QUEUE_TIME, Metric.PREFILL_TIME)]
+        if None in stages:
+            return
+    known = [stage.mean for stage in stages if stage is not None and stage.mean is not None]
+    if ttft is None or ttft.mean is None or not known or not user:
+        return
+    left = max(0.0, ttft.mean - sum(known))
+    scope = instance_scope(o.instance.name)
+    source = f"mean TTFT of {o.instance.name}, {ttft.mean:.3g} s, less its {len(known)} stages, {sum(known):.3g} s"
+    board.put(SignalId.UNSTAGED_TTFT, left, Quality.DERIVED, source, scope=scope)
+    board.put(SignalId.UNSTAGED_TTFT_SHARE, min(1.0, left / user), Quality.DERIVED, f"{source}, by TTFT", scope=scope)
 
 
 def _put_text(board: Board, o: Observed) -> None:

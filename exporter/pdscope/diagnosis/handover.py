@@ -10,9 +10,7 @@ from pdscope.model.units import Unit
 POSTING = (
     Threshold("post", 0.3, Unit.RATIO, "share of a transfer's time that posting may take"),
     Threshold("piece", 65536, Unit.BYTES, "below it a descriptor costs more to post than to move at 50 GB/s"),
-    Threshold(
-        "piece_time", 2e-5, Unit.SECONDS, "of one piece on one rank; posting it takes 2 to 10 us"
-    ),
+    Threshold("piece_time", 2e-5, Unit.SECONDS, "of one piece on one rank; posting it takes 2 to 10 us"),
 )
 
 

@@ -133,6 +133,8 @@ class SignalId(StrEnum):
     RANK_IMBALANCE = "rank_imbalance_ratio"
     RANK_EXCESS = "rank_excess_requests"
     ITL_TO_STEP = "itl_to_step_ratio"
+    UNSTAGED_TTFT = "ttft_unstaged_seconds"
+    UNSTAGED_TTFT_SHARE = "ttft_unstaged_ratio"
     FRONTEND_CPU = "frontend_cpu_ratio"
     GRAPH_MISS = "cuda_graph_miss_ratio"
     DECODE_BUSY = "decode_busy_ratio"

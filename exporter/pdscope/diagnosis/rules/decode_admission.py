@@ -68,7 +68,15 @@ def _held_by_transfers(board: Bench, slots: Truth, memory: Truth) -> Truth:
     crowded = gross >= board.case.threshold(RULE, "crowded") and gross - net >= board.case.threshold(RULE, "in_flight")
     if slots is Truth.TRUE or memory is Truth.TRUE:
         return Truth.FALSE
-    return Truth.of(crowded)
+    return Truth.of(crowded or _crawling(board))
+
+
+def _crawling(board: Bench) -> bool:
+    """Transfers that hardly move and are most of TTFT: slots and memory wait for them, not they for those."""
+    moving, share = board.value(SignalId.MOVING_SHARE), board.value(SignalId.TRANSFER_TTFT_SHARE)
+    if moving is None or share is None:
+        return False
+    return moving < board.case.threshold(RULE, "crawl") and share >= board.case.threshold(RULE, "transfer_share")
 
 
 def _why(board: Bench, slots: Truth, memory: Truth) -> str:
@@ -103,6 +111,8 @@ RULE = Rule(
         Threshold("queue", 1, Unit.REQUESTS, "requests that stand there during the newer half of the window"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("free", 0.03, Unit.RATIO, "of a pool of unknown size, net, below which it counts as full"),
+        Threshold("crawl", 0.05, Unit.RATIO, "of the link, that transfers in flight get: below, they hold the rest up"),
+        Threshold("transfer_share", 0.5, Unit.RATIO, "share of TTFT from which the transfer is most of it"),
         Threshold("crowded", 0.8, Unit.RATIO, "gross usage from which KV in flight can be what fills the pool"),
         Threshold("in_flight", 0.2, Unit.RATIO, "share of the pool held by KV in flight from which it is"),
     ),

@@ -14,6 +14,10 @@ from pdscope.model.units import Unit
 def evaluate(case: Case) -> Iterator[Finding]:
     """TTFT that no stage explains, or gaps between tokens that the engine's steps do not make."""
     yield _before(Bench(RULE, case, case.signals.deployment))
+    for instance in case.instances(Role.PREFILL, Role.DECODE, Role.UNIFIED):
+        board = bench(RULE, case, instance)
+        if board.signal(SignalId.UNSTAGED_TTFT_SHARE) is not None:
+            yield _unstaged(board, instance.name)
     for instance in case.instances(Role.DECODE, Role.UNIFIED):
         board = bench(RULE, case, instance)
         if board.signal(SignalId.ITL_TO_STEP) is not None:
@@ -32,6 +36,24 @@ def _before(board: Bench) -> Finding:
         strength=board.value(SignalId.FRONTEND_TTFT_SHARE) or 0.0,
         decisive=(SignalId.FRONTEND_TTFT_SHARE,),
         remedies=("look_at_router", "scale_frontend"),
+    )
+
+
+def _unstaged(board: Bench, name: str) -> Finding:
+    """TTFT of an instance that no stage of its scheduler explains; where processes are timed, one of them is busy."""
+    left = board.weigh(SignalId.UNSTAGED_TTFT_SHARE, Op.GE, "ttft_share")
+    known = board.signal(SignalId.FRONTEND_CPU) is not None
+    busy = board.weigh(SignalId.FRONTEND_CPU, Op.GE, "cpu_queue") if known else Truth.TRUE
+    process = f"; its tokenizer or detokenizer uses {board.text(SignalId.FRONTEND_CPU)} of a core" if known else ""
+    return board.finding(
+        left & busy & board.case.broken("ttft"),
+        headline=f"{board.text(SignalId.UNSTAGED_TTFT)} of the TTFT of {name}, "
+        f"{board.text(SignalId.UNSTAGED_TTFT_SHARE)} "
+        f"of what users wait, passes outside of all stages of its scheduler{process}",
+        strength=board.value(SignalId.UNSTAGED_TTFT_SHARE) or 0.0,
+        decisive=(SignalId.UNSTAGED_TTFT_SHARE,),
+        culprits=(name,),
+        remedies=("scale_frontend", "fewer_stream_events"),
     )
 
 
@@ -66,6 +88,7 @@ RULE = Rule(
     thresholds=(
         Threshold("ttft_share", 0.3, Unit.RATIO, "share of the router's TTFT that the engines do not explain"),
         Threshold("itl_to_step", 2, Unit.RATIO, "gaps that users see by those of the engine; 1 with nothing between"),
+        Threshold("cpu_queue", 0.75, Unit.RATIO, "of a core, from which requests queue in front of a single process"),
         Threshold("cpu", 0.9, Unit.RATIO, "of a core, by a process that has one thread"),
     ),
     remedies=("look_at_router", "scale_frontend", "fewer_stream_events"),

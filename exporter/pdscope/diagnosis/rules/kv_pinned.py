@@ -22,6 +22,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
     for instance in case.instances(Role.PREFILL):
         board = bench(RULE, case, instance)
         full = board.weigh(SignalId.KV_USAGE, Op.GE, 1.0 - case.threshold(RULE, "free"))
+        if board.signal(SignalId.KV_FREE_REQUESTS) is not None:  # the prompt at the head may be longer than the mean
+            full |= board.weigh(SignalId.KV_FREE_REQUESTS, Op.LE, "fits")
         waiting = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, "queue")
         yield board.finding(
             full & waiting & _still(board) & _decode_has_room(board) & _nothing_moves(board),
@@ -72,6 +74,7 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=(
         Threshold("free", 0.05, Unit.RATIO, "of prefill's pool: no further prompt fits into what is left"),
+        Threshold("fits", 2, Unit.COUNT, "mean prompts that would fit: a queue whose head is long stands all the same"),
         Threshold("queue", 1, Unit.REQUESTS, "requests that stand before prefill"),
         Threshold("running", 0.1, Unit.RATIO, "requests in computation by those that wait: next to none"),
         Threshold("compute", 0.5, Unit.RATIO, "tensor activity, or estimated share of the FLOP, of a prefill at work"),
