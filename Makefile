@@ -31,7 +31,7 @@ lint: $(DEV) ## ruff, mypy and the import contracts
 	$(BIN)/lint-imports
 
 bench: $(DEV) ## run the benchmarks, one after the other
-	@set -- benchmarks/*.py; \
+	@set -- benchmarks/bench_*.py; \
 	if [ ! -e "$$1" ]; then echo 'make bench: there is no benchmark yet' >&2; exit 1; fi; \
 	for file; do echo "$$file"; $(BIN)/python "$$file" $(ARGS) || exit; done
 

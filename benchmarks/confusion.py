@@ -2,8 +2,8 @@
 
 Each draw is a deployment of random size, model, hardware, engine and traffic with at most one thing wrong, of random
 severity. The simulator says by counterfactual which single resource is scarce (`physics.truth`); pdscope reads the
-pages of the same draw as it would read them over HTTP and knows nothing else. Prints the confusion table; `--write` puts it
-into docs/confusion.md.
+pages of the same draw as it would read them over HTTP and knows nothing else. Prints the confusion table; `--write`
+puts it into docs/confusion.md.
 
     python benchmarks/confusion.py --draws 500 --seed 1 --jobs 2
 """
