@@ -133,7 +133,11 @@ def _put_trend(board: Board, observed: Sequence[Observed]) -> None:
 
 
 def _put_pieces(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
-    """Bytes of a descriptor, and the share of a transfer's time that posting them takes."""
+    """Bytes of a descriptor, and what posting them takes: of a transfer's time, and of a rank's.
+
+    Of a transfer that waits among others posting is a small part, however busy the thread is that posts them all. vLLM
+    observes the time once a rank (NixlKVConnectorStats aggregate the workers' lists).
+    """
     pieces = merged(observed, Metric.KV_DESCRIPTORS)
     counters = [o for o in observed if o.distribution(Metric.KV_DESCRIPTORS) is not None]
     moved = merged(counters, Metric.KV_TRANSFER_BYTES)
@@ -147,6 +151,16 @@ def _put_pieces(board: Board, deployment: Deployment, observed: Sequence[Observe
         board.put(
             SignalId.POST_SHARE, posted.total / spent.total, Quality.MEASURED, "time to post by time of the transfers"
         )
+    found = [(o.distribution(Metric.KV_POST_TIME), o.instance) for o in observed]
+    times = [(d.total / d.seconds, i) for d, i in found if d is not None and d.count > 0]
+    ranks = sum(i.attention_ranks for _, i in times)
+    if ranks:
+        board.put(
+            SignalId.POST_BUSY,
+            sum(busy for busy, _ in times) / ranks,
+            Quality.DERIVED,
+            f"time to post a second, by {ranks} rank(s) of {', '.join(i.name for _, i in times)}",
+        )
 
 
 def _put_moving(board: Board, deployment: Deployment) -> None:
@@ -159,14 +173,16 @@ def _put_moving(board: Board, deployment: Deployment) -> None:
     pair, whole = board.value(SignalId.PAIR_CAPACITY), board.value(SignalId.LINK_CAPACITY)
     size, ttft = board.value(SignalId.KV_BYTES_PER_REQUEST), board.value(SignalId.TTFT_MEAN)
     quality = worst(board.quality(SignalId.KV_ACHIEVED), Quality.DERIVED)
-    if pair and size is not None and ttft:
+    flying = max(flying or 0.0, _by_littles_law(board))
+    if pair and whole and size is not None and ttft:
+        each = min(pair, whole / max(1.0, flying))
         board.put(
             SignalId.LINK_FLOOR_SHARE,
-            size / pair / ttft,
+            size / each / ttft,
             worst(board.quality(SignalId.KV_BYTES_PER_REQUEST), Quality.DERIVED),
-            f"{size:,.0f} B at all that one pair can carry, by mean TTFT",
+            f"{size:,.0f} B at the {each / 1e9:.3g} GB/s that each of {max(1.0, flying):.3g} transfers gets of a link at "
+            "its full rate, by mean TTFT",
         )
-    flying = max(flying or 0.0, _by_littles_law(board))
     if not achieved or not flying:
         return
     moving = achieved / min(1.0, flying)

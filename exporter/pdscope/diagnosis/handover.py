@@ -9,6 +9,7 @@ from pdscope.model.units import Unit
 
 POSTING = (
     Threshold("post", 0.3, Unit.RATIO, "share of a transfer's time that posting may take"),
+    Threshold("busy", 0.5, Unit.RATIO, "of a rank's time; with it transfers wait for posting as long as it takes"),
     Threshold("piece", 65536, Unit.BYTES, "below it a descriptor costs more to post than to move at 50 GB/s"),
     Threshold("piece_time", 2e-5, Unit.SECONDS, "of one piece on one rank; posting it takes 2 to 10 us"),
 )
@@ -22,10 +23,13 @@ def hurts(case: Case) -> Truth:
 def posting_explains(board: Bench) -> Truth:
     """Whether a transfer is as slow as its pieces are many.
 
-    Where the engine times the posting its share decides. Else pieces have to be small, and to follow each other about
+    Where the engine times the posting that decides: its share of a transfer, or of the thread's time. Else pieces have to be small, and to follow each other about
     as fast as they can be posted: a way that is slower than that is slow for another reason.
     """
     if board.signal(SignalId.POST_SHARE) is not None:
-        return board.weigh(SignalId.POST_SHARE, Op.GE, "post")
+        long = board.weigh(SignalId.POST_SHARE, Op.GE, "post")
+        if long is Truth.TRUE or board.signal(SignalId.POST_BUSY) is None:
+            return long
+        return long | board.weigh(SignalId.POST_BUSY, Op.GE, "busy")
     small = board.weigh(SignalId.DESCRIPTOR_BYTES, Op.LT, "piece")
     return small & board.weigh(SignalId.DESCRIPTOR_TIME, Op.LE, "piece_time")

@@ -12,6 +12,9 @@ from pdscope.model.units import Unit
 
 THRESHOLDS = (
     Threshold("queue", 1, Unit.REQUESTS, "requests that stand there during the newer half of the window"),
+    Threshold(
+        "most", 0.5, Unit.RATIO, "share of TTFT: a queue that comes and goes, and yet is most of what users wait"
+    ),
     Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
     Threshold(
         "wait_to_service", 9, Unit.RATIO, "wait by service time with TTFT within: load 0.9 of a queue (rho / (1 - rho))"
@@ -25,16 +28,20 @@ THRESHOLDS = (
 
 
 def requests_wait(board: Bench) -> Truth:
-    """A standing queue at prefill that hurts.
+    """A queue at prefill that hurts.
 
-    TTFT is over and the wait is a good part of it, or the wait is that of a queue at 0.9 of its capacity although TTFT
+    It stands, and TTFT is over and the wait is a good part of it; or it comes and goes, and the wait is most of a TTFT
+    that is over; or the wait is that of a queue at 0.9 of its capacity although TTFT
     is within (or not promised). Neither counts while the KV pool is full: then finished prompts that nobody fetches,
     or running requests, hold prefill up.
     """
     stands = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, "queue")
+    over = _ttft_over(board)
+    if board.signal(SignalId.PREFILL_WAIT_TTFT_SHARE) is not None and over is Truth.TRUE:
+        stands |= board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "most")
     share = board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "ttft_share")
     saturated = board.weigh(SignalId.PREFILL_WAIT_TO_SERVICE, Op.GE, "wait_to_service")
-    return stands & ((_ttft_over(board) & share) | saturated) & ~_pool_full(board)
+    return stands & ((over & share) | saturated) & ~_pool_full(board)
 
 
 def _ttft_over(board: Bench) -> Truth:

@@ -93,6 +93,7 @@ class SignalId(StrEnum):
     SPEED_TO_LINE = "kv_transfer_speed_line_ratio"
     DESCRIPTOR_BYTES = "kv_descriptor_bytes"
     POST_SHARE = "kv_transfer_post_ratio"
+    POST_BUSY = "kv_transfer_post_busy_ratio"
     SETUP_TIME = "kv_transfer_setup_seconds"
     SETUP_SHARE = "kv_transfer_setup_ratio"
     SETUP_TTFT_SHARE = "kv_transfer_setup_ttft_share_ratio"

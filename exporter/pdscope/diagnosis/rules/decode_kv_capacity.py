@@ -74,7 +74,7 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=(
         Threshold("free", 0.03, Unit.RATIO, "of a pool of unknown size, net, below which it counts as full"),
-        Threshold("usage_when_pushed", 0.7, Unit.RATIO, "mean net usage of a pool that was full in between"),
+        Threshold("usage_when_pushed", 0.5, Unit.RATIO, "mean net usage of a pool that was full in between"),
         Threshold("preemptions", 0.01, Unit.RATIO, "preemptions a finished request; tensward's warning level"),
     ),
     remedies=("limit_running", "quantise_kv", "free_decode_memory", "add_decode", "shed_load"),

@@ -48,8 +48,8 @@ def _unstaged(board: Bench, name: str) -> Finding:
     return board.finding(
         left & busy & board.case.broken("ttft"),
         headline=f"{board.text(SignalId.UNSTAGED_TTFT)} of the TTFT of {name}, "
-        f"{board.text(SignalId.UNSTAGED_TTFT_SHARE)} "
-        f"of what users wait, passes outside of all stages of its scheduler{process}",
+        f"{board.text(SignalId.UNSTAGED_TTFT_SHARE)} of what users wait, passes outside of all stages of its "
+        f"scheduler{process}",
         strength=board.value(SignalId.UNSTAGED_TTFT_SHARE) or 0.0,
         decisive=(SignalId.UNSTAGED_TTFT_SHARE,),
         culprits=(name,),
@@ -86,7 +86,7 @@ RULE = Rule(
     verdict=Verdict.FRONTEND_BOUND,
     evaluate=evaluate,
     thresholds=(
-        Threshold("ttft_share", 0.3, Unit.RATIO, "share of the router's TTFT that the engines do not explain"),
+        Threshold("ttft_share", 0.3, Unit.RATIO, "share of TTFT that no engine, or none of its stages, explains"),
         Threshold("itl_to_step", 2, Unit.RATIO, "gaps that users see by those of the engine; 1 with nothing between"),
         Threshold("cpu_queue", 0.75, Unit.RATIO, "of a core, from which requests queue in front of a single process"),
         Threshold("cpu", 0.9, Unit.RATIO, "of a core, by a process that has one thread"),

@@ -17,6 +17,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
 
     Measured activity is needed: a roofline that explains little may lack what the engine does not export. And the
     activity is a mean over the window, which says nothing of steps where the engine had no request for part of it.
+    An engine that does not say which steps ran in CUDA graphs leaves the cause open: small kernels are launched by the
+    host as well, so confidence is not high.
     """
     for instance in case.instances(Role.DECODE, Role.UNIFIED):
         board = bench(RULE, case, instance)
@@ -32,6 +34,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
             headline=_words(board, instance.name),
             strength=0.6,
             decisive=(SignalId.HBM_UTILIZATION if by_devices else SignalId.DECODE_BUSY,),
+            at_best=Quality.DERIVED if board.signal(SignalId.GRAPH_MISS) is None else Quality.MEASURED,
             culprits=(instance.name,),
         )
 

@@ -24,7 +24,10 @@ def evaluate(case: Case) -> Iterator[Finding]:
         full = board.weigh(SignalId.KV_USAGE, Op.GE, 1.0 - case.threshold(RULE, "free"))
         if board.signal(SignalId.KV_FREE_REQUESTS) is not None:  # the prompt at the head may be longer than the mean
             full |= board.weigh(SignalId.KV_FREE_REQUESTS, Op.LE, "fits")
+        full |= _expires(board)
         waiting = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, "queue")
+        if case.broken("ttft") is Truth.TRUE and board.signal(SignalId.PREFILL_WAIT_TTFT_SHARE) is not None:
+            waiting |= board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "most")
         yield board.finding(
             full & waiting & _still(board) & _decode_has_room(board) & _nothing_moves(board),
             headline=f"{instance.name} holds {board.text(SignalId.KV_USAGE)} of its KV pool with "
@@ -34,6 +37,15 @@ def evaluate(case: Case) -> Iterator[Finding]:
             decisive=(SignalId.KV_USAGE, SignalId.PREFILL_QUEUE, SignalId.ADMISSION_QUEUE),
             culprits=(instance.name,),
         )
+
+
+def _expires(board: Bench) -> Truth:
+    """Leases of prompts that nobody fetched run out, and the pool that held them was full in between."""
+    served = board.value(SignalId.REQUESTS_PER_SECOND)
+    if not served or board.signal(SignalId.LEASES_EXPIRED) is None:
+        return Truth.FALSE
+    expired = board.weigh(SignalId.LEASES_EXPIRED, Op.GE, board.case.threshold(RULE, "expired") * served)
+    return expired & board.weigh(SignalId.KV_USAGE, Op.GE, "usage_when_expired")
 
 
 def _still(board: Bench) -> Truth:
@@ -75,6 +87,13 @@ RULE = Rule(
     thresholds=(
         Threshold("free", 0.05, Unit.RATIO, "of prefill's pool: no further prompt fits into what is left"),
         Threshold("fits", 2, Unit.COUNT, "mean prompts that would fit: a queue whose head is long stands all the same"),
+        Threshold(
+            "expired", 0.02, Unit.RATIO, "leases that run out by finished requests: not a lone client that hung up"
+        ),
+        Threshold("usage_when_expired", 0.75, Unit.RATIO, "mean usage of a pool that was full in between"),
+        Threshold(
+            "most", 0.5, Unit.RATIO, "share of TTFT: a queue that comes and goes, and yet is most of what users wait"
+        ),
         Threshold("queue", 1, Unit.REQUESTS, "requests that stand before prefill"),
         Threshold("running", 0.1, Unit.RATIO, "requests in computation by those that wait: next to none"),
         Threshold("compute", 0.5, Unit.RATIO, "tensor activity, or estimated share of the FLOP, of a prefill at work"),

@@ -17,7 +17,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
     """Demand (what arrives) or the achieved rate near the usable capacity, and transfers slow accordingly.
 
     Demand shows an overload that the achieved rate, by nature, cannot; a capacity configured too low would show one
-    where there is none, so slow transfers must confirm it.
+    where there is none, so slow transfers must confirm it. A link that is too narrow for one request is never full.
     """
     if not case.deployment.disaggregated:
         return
@@ -37,13 +37,17 @@ def evaluate(case: Case) -> Iterator[Finding]:
         congested = board.weigh(SignalId.NIC_CONGESTION, Op.GE, "congestion") & late
     narrow = _too_narrow(board) & hurts(case)
     load = SignalId.LINK_UTILIZATION if demanded is Truth.TRUE else SignalId.KV_ACHIEVED
+    strength = past(board.value(SignalId.LINK_UTILIZATION), limit)
     if full is not Truth.TRUE and congested is Truth.TRUE:
         load = SignalId.NIC_CONGESTION
+    elif full is not Truth.TRUE and narrow is Truth.TRUE:
+        load = SignalId.LINK_FLOOR_SHARE
+        strength = past(board.value(SignalId.LINK_FLOOR_SHARE), case.threshold(RULE, "floor"))
     yield board.finding(
         ((full & (late | many)) | congested | (narrow & late)) & _believable(board, capacity),
         headline=f"{_load(board, demanded, full, narrow)}{_notices(board, congested)}; "
         f"a transfer takes {board.text(SignalId.TRANSFER_TIME)}",
-        strength=past(board.value(SignalId.LINK_UTILIZATION), limit),
+        strength=strength,
         at_best=_worth(board),
         decisive=(load, SignalId.TRANSFER_TTFT_SHARE if late is Truth.TRUE else SignalId.TRANSFER_IN_FLIGHT),
     )
@@ -81,8 +85,8 @@ def _believable(board: Bench, capacity: float | None) -> Truth:
 def _too_narrow(board: Bench) -> Truth:
     """A link that is no way near full over the window, and yet too slow for one request: each keeps it busy for long.
 
-    A good part of TTFT is what the bytes of one request take at all that its pair can carry, and while something is in
-    flight the link really carries at least half of that.
+    A good part of TTFT is what the bytes of one request take at their share of all that the link can carry, beside those
+    that are in flight with them; and while something is in flight the link really carries at least half of that.
     """
     if board.signal(SignalId.LINK_FLOOR_SHARE) is None or board.signal(SignalId.MOVING_SHARE) is None:
         return Truth.FALSE
@@ -94,9 +98,9 @@ def _load(board: Bench, demanded: Truth, full: Truth, narrow: Truth) -> str:
     if full is not Truth.TRUE and narrow is Truth.TRUE:
         return (
             f"the {board.text(SignalId.KV_BYTES_PER_REQUEST)} of one request take "
-            f"{board.text(SignalId.LINK_FLOOR_SHARE)} of TTFT at all of the {board.text(SignalId.PAIR_CAPACITY)} "
-            "that its "
-            "pair has: the link is too slow for a request, full or not"
+            f"{board.text(SignalId.LINK_FLOOR_SHARE)} of TTFT at its full share of a link that carries "
+            f"{board.text(SignalId.LINK_CAPACITY)} ({board.text(SignalId.PAIR_CAPACITY)} a pair): it is too slow for "
+            "what comes at a time, full on average or not"
         )
     capacity, achieved = board.text(SignalId.LINK_CAPACITY), board.text(SignalId.KV_ACHIEVED)
     demand, share = board.text(SignalId.KV_DEMAND), board.text(SignalId.LINK_UTILIZATION)
@@ -113,7 +117,7 @@ RULE = Rule(
     thresholds=(
         Threshold("utilization", 0.9, Unit.RATIO, "demand by usable capacity; 0.9 x efficiency 0.8 is 0.72 of nominal"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
-        Threshold("floor", 0.3, Unit.RATIO, "share of TTFT that one request's bytes take at the full rate of its pair"),
+        Threshold("floor", 0.3, Unit.RATIO, "share of TTFT that a request's bytes take at its full share of the link"),
         Threshold("moving", 0.5, Unit.RATIO, "of what carries them, that transfers in flight really get"),
         Threshold("excess", 0.25, Unit.RATIO, "over the capacity; bytes of short windows reached 1.08 of a line"),
         Threshold(

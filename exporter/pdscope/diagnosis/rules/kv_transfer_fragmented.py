@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
 from pdscope.diagnosis.handover import POSTING, hurts, posting_explains
@@ -35,12 +36,21 @@ def evaluate(case: Case) -> Iterator[Finding]:
     guessed = (scattered | _cut(board)) & small
     guessed = (guessed if timed else guessed | posting) & slow & room
     decisive = SignalId.POST_SHARE if timed and posting is Truth.TRUE else SignalId.DESCRIPTOR_BYTES
-    yield board.finding(
+    busy = _posts_all_the_time(case)
+    found = board.finding(
         ((posting | guessed) if timed else guessed) & late & hurts(case),
         headline=_words(board, posting, scattered, timed=timed),
         strength=0.75,
         decisive=(decisive, SignalId.TRANSFER_TTFT_SHARE),
+        culprits=tuple(i.name for i in case.deployment.of_role(Role.DECODE)) if busy else (),
     )
+    # the thread that posts is the one that runs the steps: what piles up on decode is for want of them
+    yield replace(found, outranks=(Verdict.DECODE_KV_CAPACITY, Verdict.DECODE_ADMISSION)) if busy else found
+
+
+def _posts_all_the_time(case: Case) -> bool:
+    busy = case.signals.value(SignalId.POST_BUSY, case.signals.deployment)
+    return busy is not None and busy >= case.threshold(RULE, "busy")
 
 
 def _cut(board: Bench) -> Truth:
@@ -55,6 +65,8 @@ def _words(board: Bench, posting: Truth, scattered: Truth, *, timed: bool) -> st
     pieces = f"pieces of {board.text(SignalId.DESCRIPTOR_BYTES)}"
     took = f"a transfer takes {board.text(SignalId.TRANSFER_TIME)}, {board.text(SignalId.TRANSFER_TTFT_SHARE)} of TTFT"
     if timed and posting is Truth.TRUE:
+        if board.signal(SignalId.POST_BUSY) is not None and _posts_all_the_time(board.case):
+            return f"{took}; decode posts {board.text(SignalId.POST_BUSY)} of the time, {pieces}, and its steps wait for it"
         return f"{took}, {board.text(SignalId.POST_SHARE)} of it to post {pieces}"
     full = f"the link is {board.text(SignalId.LINK_UTILIZATION)} full"
     if scattered is Truth.TRUE:
