@@ -12,7 +12,7 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint bench e2e-real
+.PHONY: help demo stack test lint bench e2e-real
 
 help: ## list the targets
 	@sed -n 's/^\([a-z0-9-]*\):.*## /\1\t/p' Makefile | while IFS="$$(printf '\t')" read -r target text; do \
@@ -20,6 +20,9 @@ help: ## list the targets
 
 demo: $(RUNTIME) ## the daemon on a simulated deployment, at http://127.0.0.1:9836
 	$(BIN)/pdscope demo $(ARGS)
+
+stack: $(RUNTIME) ## the demo with Prometheus and Alertmanager of Debian's packages, on the loopback interface
+	$(BIN)/python scripts/stack.py $(ARGS)
 
 test: $(DEV) ## all tests
 	$(BIN)/pytest $(ARGS)

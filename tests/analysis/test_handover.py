@@ -1,4 +1,4 @@
-"""The hand-over: one transfer against its pair, the trend of the rate, pieces, posting, set-up, excess, gain."""
+"""The hand-over: one transfer against its pair, the trend of the rate, pieces, posting, what moves, excess, gain."""
 
 from __future__ import annotations
 
@@ -234,70 +234,34 @@ def test_pieces_of_an_unknown_page() -> None:
     assert signals(configured, {}).get(SignalId.POST_SHARE) is None
 
 
-# set-up
+def test_how_busy_the_ranks_are_with_posting() -> None:
+    """Sixty times 0.4 s in a minute are 0.4 of one rank's time, and of two ranks that each observe their own 0.2."""
+    posting = side({Metric.KV_POST_TIME: 0.4})
+    busy = known(signals(VLLM_PAIR, {"d0": posting}), SignalId.POST_BUSY)
+    assert busy.value == pytest.approx(0.4)
+    assert busy.quality is Quality.DERIVED
+    decoders = [instance(f"d{n}", Role.DECODE, VLLM, tp=2) for n in range(2)]
+    of = deployment(instance("p0", Role.PREFILL, VLLM, tp=8), *decoders)
+    assert signals(of, {"d0": posting}).value(SignalId.POST_BUSY) == pytest.approx(0.2)
+    assert signals(of, {"d0": posting, "d1": posting}).value(SignalId.POST_BUSY) == pytest.approx(0.2)
+    quiet = side({Metric.KV_POST_TIME: 0.4}, requests=0)
+    assert signals(of, {"d0": posting, "d1": quiet}).value(SignalId.POST_BUSY) == pytest.approx(0.2)
+    assert signals(of, {"d0": quiet}).get(SignalId.POST_BUSY) is None
 
 
-def test_decodes_own_handshake() -> None:
-    """Whatever prefill says of its own."""
+# what moves while something is in flight
+
+
+def test_moving_as_pages_tell_it() -> None:
+    """SGLang: 60 transfers of 80 MB in a minute, of which the gauge sees 0.1 and their time says 0.2."""
+    means = {Metric.KV_TRANSFER_TIME: 0.2, Metric.KV_TRANSFER_BYTES: 8e7}
     pages = {
-        "p0": side({Metric.HANDSHAKE_TIME: 9.0, Metric.KV_TRANSFER_TIME: 0.1}),
-        "d0": side({Metric.HANDSHAKE_TIME: 0.3, Metric.TTFT: 1.2}),
+        "p0": side(means, {Metric.PREFILL_TRANSFER_QUEUE: 0.1}),
+        "d0": side({Metric.TTFT: 0.5}, {Metric.REQUESTS_FINISHED: rising(1.0)}),
     }
     found = signals(SGLANG, pages)
-    setup = known(found, SignalId.SETUP_TIME)
-    assert setup.value == pytest.approx(0.3)
-    assert setup.quality is Quality.MEASURED
-    assert found.value(SignalId.SETUP_SHARE) == pytest.approx(0.75)
-    assert found.value(SignalId.SETUP_TTFT_SHARE) == pytest.approx(0.25)
-
-
-@pytest.mark.parametrize(("waited", "setup"), [(0.5, 1.5), (3.0, 0.0)])
-def test_prefills_handshake_less_decodes_wait(waited: float, setup: float) -> None:
-    """Prefill's own allocation takes no time and does not count; two means may cross."""
-    pages = {
-        "p0": side({Metric.HANDSHAKE_TIME: 2.0, Metric.ALLOCATION_TIME: 0.0}),
-        "d0": side({Metric.ALLOCATION_TIME: waited}),
-    }
-    found = known(signals(SGLANG, pages), SignalId.SETUP_TIME)
-    assert found.value == pytest.approx(setup)
-    assert found.quality is Quality.DERIVED
-
-
-def test_prefills_handshake_alone_is_no_set_up() -> None:
-    """It may all be decode's wait for memory."""
-    pages = {"p0": side({Metric.HANDSHAKE_TIME: 2.0, Metric.ALLOCATION_TIME: 0.0})}
-    assert signals(SGLANG, pages).get(SignalId.SETUP_TIME) is None
-
-
-def fetching(active: Column, *, rate: float = 1.0, itl: bool = False) -> SignalSet:
-    page = side(
-        {Metric.KV_TRANSFER_TIME: 0.1},
-        {Metric.KV_FETCH_ACTIVE: active, Metric.REQUESTS_FINISHED: rising(rate)},
-        itl=itl,
-    )
-    return signals(VLLM_PAIR, {"d0": page})
-
-
-def test_fetches_that_last_longer_than_their_transfers() -> None:
-    """Four in progress at one a second: 4 s, less two standard errors of thirteen samples, the transfer, two steps."""
-    least = 4.0 - 2 * (4.0 / SCRAPES) ** 0.5
-    setup = known(fetching(4.0), SignalId.SETUP_TIME)
-    assert setup.value == pytest.approx(least - 0.1)
-    assert setup.quality is Quality.ESTIMATED
-    assert fetching(4.0, rate=2.0).value(SignalId.SETUP_TIME) == pytest.approx(least / 2 - 0.1)
-    assert fetching(4.0, itl=True).value(SignalId.SETUP_TIME) == pytest.approx(least - 0.1 - 0.06)
-
-
-@pytest.mark.parametrize("active", [0.0, [0.0] * 11 + [1.0, 1.0], 0.25], ids=["none", "seen twice", "a few"])
-def test_a_coarse_gauge_shows_no_set_up(active: Column) -> None:
-    """What a healthy pair shows by chance is within the error of its samples."""
-    assert fetching(active).value(SignalId.SETUP_TIME) == 0.0
-
-
-def test_no_set_up_without_traffic() -> None:
-    """Nothing finished, nothing fetched."""
-    assert fetching(4.0, rate=0.0).get(SignalId.SETUP_TIME) is None
-    assert signals(VLLM_PAIR, {}).get(SignalId.SETUP_TIME) is None
+    assert found.value(SignalId.MOVING_SHARE) == pytest.approx(8e7 / 0.2 / 8e9)
+    assert found.value(SignalId.LINK_FLOOR_SHARE) == pytest.approx(8e7 / 8e9 / 0.5)
 
 
 # excess and gain

@@ -127,6 +127,103 @@ def test_one_view_is_no_difference(windows: dict[str, Window]) -> None:
     assert signals(ROUTED, windows).get(SignalId.FRONTEND_TTFT_SHARE) is None
 
 
+# inside of an instance, outside of its scheduler
+
+STAGES = (
+    Metric.DECODE_PREPARE_TIME,
+    Metric.DECODE_BOOTSTRAP_TIME,
+    Metric.DECODE_TRANSFERRED_TIME,
+    Metric.DECODE_WAITING_TIME,
+)
+
+
+def unstaged(
+    of: Deployment, name: str, means: Mapping[Metric, float], user_ttft: float | None = 2.0
+) -> tuple[float | None, float | None]:
+    """Seconds of an instance's TTFT that its stages leave, and their share of what users wait."""
+    filled = {metric: histogram(SECONDS, [mean] * 100) for metric, mean in means.items()}
+    board = Board(of.name)
+    board.put(SignalId.TTFT_MEAN, user_ttft, Quality.MEASURED, "test")
+    put_host(board, of, observed(of, {name: window({}, filled, target=name)}))
+    found, scope = board.finish(), instance_scope(name)
+    return found.value(SignalId.UNSTAGED_TTFT, scope), found.value(SignalId.UNSTAGED_TTFT_SHARE, scope)
+
+
+def test_what_decodes_stages_leave() -> None:
+    """SGLang: of 1.6 s the four stages know 1.1; its queue time is one of them and does not count again."""
+    means = dict(zip(STAGES, (0.01, 0.09, 0.8, 0.2), strict=True))
+    others = {Metric.TTFT: 1.6, Metric.QUEUE_TIME: 0.2, Metric.PREFILL_TIME: 9.0}
+    seconds, share = unstaged(ROUTED, "d0", {**others, **means})
+    assert seconds == pytest.approx(0.5)
+    assert share == pytest.approx(0.25)
+
+
+@pytest.mark.parametrize("stage", [stage for stage in STAGES if stage is not Metric.DECODE_TRANSFERRED_TIME])
+def test_a_stage_that_never_was_took_no_time(stage: Metric) -> None:
+    """The one in which KV comes is what tells that there are stages."""
+    means = {one: 0.2 for one in STAGES if one is not stage}
+    assert unstaged(ROUTED, "d0", {Metric.TTFT: 1.6, **means})[0] == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize(("name", "role"), [("p0", Role.PREFILL), ("d0", Role.DECODE), ("u0", Role.UNIFIED)])
+def test_what_queue_and_prefill_leave(name: str, role: Role) -> None:
+    """An engine that times its queue and its prefill has no other stages before the first token."""
+    of = deployment(instance(name, role, VLLM))
+    seconds, share = unstaged(of, name, {Metric.TTFT: 1.6, Metric.QUEUE_TIME: 0.3, Metric.PREFILL_TIME: 0.5})
+    assert seconds == pytest.approx(0.8)
+    assert share == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(
+    ("means", "expected"),
+    [
+        ({Metric.TTFT: 0.7, Metric.QUEUE_TIME: 0.3, Metric.PREFILL_TIME: 0.5}, (0.0, 0.0)),
+        ({Metric.TTFT: 9.0, Metric.QUEUE_TIME: 0.3, Metric.PREFILL_TIME: 0.5}, (8.2, 1.0)),
+    ],
+    ids=["means that cross", "a longer wait than users have"],
+)
+def test_limits_of_what_is_left(means: dict[Metric, float], expected: tuple[float, float]) -> None:
+    """Neither negative nor more than all."""
+    assert unstaged(deployment(U0), "u0", means) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("means", "user_ttft"),
+    [
+        ({Metric.QUEUE_TIME: 0.3, Metric.PREFILL_TIME: 0.5}, 2.0),
+        ({Metric.TTFT: 1.6, Metric.PREFILL_TIME: 0.5}, 2.0),
+        ({Metric.TTFT: 1.6, Metric.QUEUE_TIME: 0.3}, 2.0),
+        ({Metric.TTFT: 1.6}, 2.0),
+        ({Metric.TTFT: 1.6, Metric.QUEUE_TIME: 0.3, Metric.PREFILL_TIME: 0.5}, None),
+        ({}, 2.0),
+    ],
+    ids=["no TTFT", "no queue", "no prefill", "no stage", "nobody knows what users wait", "nothing"],
+)
+def test_nothing_is_left_of_what_is_not_timed(means: dict[Metric, float], user_ttft: float | None) -> None:
+    """Time of a stage that nobody measures is not outside of the stages."""
+    assert unstaged(deployment(U0), "u0", means, user_ttft) == (None, None)
+
+
+def test_a_router_has_no_stages() -> None:
+    """What it leaves is said by its TTFT against that of the engines."""
+    means = {Metric.TTFT: 1.6, Metric.QUEUE_TIME: 0.3, Metric.PREFILL_TIME: 0.5}
+    assert unstaged(ROUTED, "r0", means) == (None, None)
+
+
+def test_what_is_left_is_derived_and_says_of_what() -> None:
+    """A difference of means, with both of them in its source."""
+    board = Board("pd")
+    board.put(SignalId.TTFT_MEAN, 2.0, Quality.MEASURED, "test")
+    means = {Metric.TTFT: 1.6, Metric.QUEUE_TIME: 0.3, Metric.PREFILL_TIME: 0.5}
+    filled = {metric: histogram(SECONDS, [mean] * 100) for metric, mean in means.items()}
+    of = deployment(U0)
+    put_host(board, of, observed(of, {"u0": window({}, filled, target="u0")}))
+    for signal in (SignalId.UNSTAGED_TTFT, SignalId.UNSTAGED_TTFT_SHARE):
+        one = known(board.finish(), signal, "u0")
+        assert one.quality is Quality.DERIVED
+        assert "mean TTFT of u0, 1.6 s, less its 2 stages, 0.8 s" in one.source
+
+
 # behind the engines
 
 

@@ -48,6 +48,12 @@ def test_names_that_users_rely_on() -> None:
         (SignalId.TRANSFER_IN_FLIGHT, Unit.REQUESTS),
         (SignalId.SCRAPES, Unit.COUNT),
         (SignalId.KV_FREE_REQUESTS, Unit.COUNT),
+        (SignalId.MOVING_SHARE, Unit.RATIO),
+        (SignalId.LINK_FLOOR_SHARE, Unit.RATIO),
+        (SignalId.DESCRIPTOR_TIME, Unit.SECONDS),
+        (SignalId.DESCRIPTOR_BYTES, Unit.BYTES),
+        (SignalId.UNSTAGED_TTFT, Unit.SECONDS),
+        (SignalId.UNSTAGED_TTFT_SHARE, Unit.RATIO),
     ],
 )
 def test_the_unit_is_in_the_name(signal: SignalId, unit: Unit) -> None:
@@ -58,7 +64,7 @@ def test_the_unit_is_in_the_name(signal: SignalId, unit: Unit) -> None:
 def test_a_name_that_counts_says_what() -> None:
     """No quantity with a dimension falls through to a plain count."""
     plain = {s for s in SignalId if s.unit is Unit.COUNT}
-    counted = {SignalId.SCRAPES, SignalId.KV_FREE_REQUESTS, SignalId.TRANSFER_FLOOR_STEPS}
+    counted = {SignalId.SCRAPES, SignalId.SILENT_SCRAPES, SignalId.KV_FREE_REQUESTS, SignalId.TRANSFER_FLOOR_STEPS}
     assert plain == counted | {SignalId.DEVICE_FAULT}
 
 

@@ -180,8 +180,8 @@ def _put_moving(board: Board, deployment: Deployment) -> None:
             SignalId.LINK_FLOOR_SHARE,
             size / each / ttft,
             worst(board.quality(SignalId.KV_BYTES_PER_REQUEST), Quality.DERIVED),
-            f"{size:,.0f} B at the {each / 1e9:.3g} GB/s that each of {max(1.0, flying):.3g} transfers gets of a link at "
-            "its full rate, by mean TTFT",
+            f"{size:,.0f} B at the {each / 1e9:.3g} GB/s that each of {max(1.0, flying):.3g} transfers gets of a link "
+            "at its full rate, by mean TTFT",
         )
     if not achieved or not flying:
         return

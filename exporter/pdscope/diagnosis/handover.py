@@ -23,8 +23,9 @@ def hurts(case: Case) -> Truth:
 def posting_explains(board: Bench) -> Truth:
     """Whether a transfer is as slow as its pieces are many.
 
-    Where the engine times the posting that decides: its share of a transfer, or of the thread's time. Else pieces have to be small, and to follow each other about
-    as fast as they can be posted: a way that is slower than that is slow for another reason.
+    Where the engine times the posting that decides: its share of a transfer, or of the thread's time. Else pieces have
+    to be small, and to follow each other about as fast as they can be posted: a way that is slower than that is slow
+    for another reason.
     """
     if board.signal(SignalId.POST_SHARE) is not None:
         long = board.weigh(SignalId.POST_SHARE, Op.GE, "post")

@@ -11,6 +11,7 @@ from pdscope.model.topology import Role
 from support.signals import (
     CALM,
     STORIES,
+    Changes,
     Figure,
     Figures,
     changed,
@@ -74,6 +75,33 @@ def test_limits_of_kv_in_flight() -> None:
     for gross, net, truth in ((0.75, 0.5, Truth.FALSE), (0.74, 0.4, Truth.TRUE), (0.75, 0.51, Truth.TRUE)):
         figures = changed(RESERVED, on("d0", {SignalId.KV_USAGE: gross, SignalId.KV_USAGE_NET: net}))
         assert finding(RULE, figures, thresholds=thresholds).truth is truth
+
+
+CRAWLING: Figures = {SignalId.MOVING_SHARE: derived(0.01), SignalId.TRANSFER_TTFT_SHARE: 0.9}
+"""Transfers that hardly move and are most of TTFT."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "truth"),
+    [
+        ({}, Truth.FALSE),
+        ({SignalId.MOVING_SHARE: derived(0.049), SignalId.TRANSFER_TTFT_SHARE: 0.5}, Truth.FALSE),
+        ({SignalId.MOVING_SHARE: derived(0.05)}, Truth.TRUE),
+        ({SignalId.TRANSFER_TTFT_SHARE: 0.49}, Truth.TRUE),
+        ({SignalId.MOVING_SHARE: None}, Truth.TRUE),
+        ({SignalId.TRANSFER_TTFT_SHARE: None}, Truth.TRUE),
+    ],
+    ids=["story", "at the limits", "it moves", "a part of TTFT", "speed unknown", "time unknown"],
+)
+def test_transfers_that_crawl_hold_the_rest_up(changes: Changes, truth: Truth) -> None:
+    """Memory that decode reserves for them is free again when they are over: a queue before it is their fault."""
+    assert finding(RULE, changed(RESERVED, CRAWLING, changes)).truth is truth
+
+
+@pytest.mark.parametrize("held_up", [SLOTS, MEMORY], ids=["slots", "memory"])
+def test_a_limit_that_is_reached_counts_beside_a_crawl(held_up: Figures) -> None:
+    """Slots and net usage hold no transfers."""
+    assert finding(RULE, changed(held_up, CRAWLING)).truth is Truth.TRUE
 
 
 def test_a_full_batch_holds_requests_whatever_fills_the_pool() -> None:
@@ -145,6 +173,8 @@ def test_an_untold_queue_needs_an_explanation() -> None:
         ("free", changed(RESERVED, ARRIVING), 0.75, Truth.TRUE),
         ("crowded", changed(RESERVED, ARRIVING), 0.95, Truth.TRUE),
         ("in_flight", changed(RESERVED, ARRIVING), 0.65, Truth.TRUE),
+        ("crawl", changed(RESERVED, CRAWLING), 0.01, Truth.TRUE),
+        ("transfer_share", changed(RESERVED, CRAWLING), 0.95, Truth.TRUE),
     ],
 )
 def test_thresholds_are_configurable(threshold: str, figures: Figures, value: float, truth: Truth) -> None:

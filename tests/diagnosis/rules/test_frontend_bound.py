@@ -1,4 +1,4 @@
-"""`frontend_bound`: TTFT that the engines do not explain, or gaps between tokens that their steps do not make."""
+"""`frontend_bound`: TTFT that engines or their stages do not explain, or gaps that their steps do not make."""
 
 from __future__ import annotations
 
@@ -34,6 +34,19 @@ BEFORE: Figures = changed(
         SignalId.ENGINE_TTFT_MEAN: 1.4,
         SignalId.FRONTEND_TTFT_SHARE: 0.44,
     },
+)
+
+UNSTAGED: Figures = changed(
+    CALM,
+    {SignalId.TTFT_P50: 2.4, SignalId.TTFT_MEAN: 2.5},
+    on(
+        "d0",
+        {
+            SignalId.UNSTAGED_TTFT: derived(1.2),
+            SignalId.UNSTAGED_TTFT_SHARE: derived(0.48),
+            SignalId.FRONTEND_CPU: 0.8,
+        },
+    ),
 )
 
 
@@ -91,6 +104,52 @@ def test_without_an_objective_nobody_can_tell() -> None:
     """Whether the wait is too long is for the operator to say."""
     found = finding(RULE, BEFORE, deployment(slo=Slo()), about=NAME)
     assert found.truth is Truth.UNKNOWN
+
+
+# inside of an instance, outside of its scheduler
+
+
+def test_a_wait_that_no_stage_explains() -> None:
+    """Of the instance, with the process in front of which requests queue."""
+    found = behind(UNSTAGED)
+    assert found.truth is Truth.TRUE
+    assert (found.scope, found.culprits) == ((ScopeKind.INSTANCE, "d0"), ("d0",))
+    for words in ("1.2 s of the TTFT of d0", "48 % of what users wait", "80 % of a core"):
+        assert words in found.headline
+    assert found.strength == pytest.approx(0.48)
+    assert found.decisive is Quality.DERIVED
+    assert [r.id for r in found.remedies] == ["scale_frontend", "fewer_stream_events"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "truth"),
+    [
+        (on("d0", {SignalId.UNSTAGED_TTFT_SHARE: derived(0.3)}), Truth.TRUE),
+        (on("d0", {SignalId.UNSTAGED_TTFT_SHARE: derived(0.29)}), Truth.FALSE),
+        (on("d0", {SignalId.FRONTEND_CPU: 0.75}), Truth.TRUE),
+        (on("d0", {SignalId.FRONTEND_CPU: 0.74}), Truth.FALSE),
+        (on("d0", {SignalId.FRONTEND_CPU: None}), Truth.TRUE),
+        ({SignalId.TTFT_P50: 2.0}, Truth.FALSE),
+        ({SignalId.TTFT_P50: None}, Truth.UNKNOWN),
+    ],
+    ids=["at the threshold", "explained", "busy", "idle processes", "no processes", "objective kept", "no TTFT"],
+)
+def test_each_condition_inside(changes: Changes, truth: Truth) -> None:
+    """Where processes are timed one of them must be busy: what waits for something else is not in them."""
+    assert behind(changed(UNSTAGED, changes)).truth is truth
+
+
+def test_a_process_that_nobody_times_is_not_named_inside() -> None:
+    """A headline without a number that is not there."""
+    assert "core" not in behind(changed(UNSTAGED, on("d0", {SignalId.FRONTEND_CPU: None}))).headline
+
+
+def test_each_instance_with_stages_is_judged() -> None:
+    """Prefill and unified ones have a server and a tokenizer too."""
+    of = deployment(*(instance(name, role) for name, role in (("p0", Role.PREFILL), ("u0", Role.UNIFIED))))
+    told = changed(UNSTAGED, on("p0", {SignalId.UNSTAGED_TTFT_SHARE: 0.4}), on("u0", {SignalId.UNSTAGED_TTFT_SHARE: 0}))
+    found = {f.scope.name: f.truth for f in findings(RULE, told, of)}
+    assert found == {NAME: Truth.UNKNOWN, "p0": Truth.TRUE, "u0": Truth.FALSE}
 
 
 # behind the engines
@@ -178,13 +237,18 @@ def test_calm() -> None:
 def test_thresholds_are_configurable() -> None:
     """A stricter configured value silences, a milder one speaks."""
     assert before(BEFORE, ttft_share=0.45).truth is Truth.FALSE
+    assert behind(UNSTAGED, ttft_share=0.49).truth is Truth.FALSE
+    assert behind(UNSTAGED, cpu_queue=0.81).truth is Truth.FALSE
     assert behind(BEHIND, itl_to_step=5.0).truth is Truth.FALSE
     preempted = changed(BEHIND, on("d0", {SignalId.PREEMPTIONS_PER_SECOND: 0.1}))
     assert behind(preempted).truth is Truth.TRUE
     assert behind(preempted, cpu=0.99).truth is Truth.FALSE
 
 
-@pytest.mark.parametrize(("figures", "confidence"), [(BEFORE, Confidence.HIGH), (BEHIND, Confidence.MEDIUM)])
+@pytest.mark.parametrize(
+    ("figures", "confidence"),
+    [(BEFORE, Confidence.HIGH), (UNSTAGED, Confidence.MEDIUM), (BEHIND, Confidence.MEDIUM)],
+)
 def test_verdict(figures: Figures, confidence: Confidence) -> None:
     """Of the host; a quotient of two views is derived."""
     diagnosis = verdict_of(figures).diagnosis

@@ -38,7 +38,8 @@ def test_holds() -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        on("p0", {SignalId.KV_USAGE: 0.94}),
+        on("p0", {SignalId.KV_USAGE: 0.94, SignalId.KV_FREE_REQUESTS: 2.1}),
+        on("p0", {SignalId.KV_USAGE: 0.94, SignalId.KV_FREE_REQUESTS: None}),
         on("p0", {SignalId.PREFILL_QUEUE: 0.9}),
         on("p0", {SignalId.RUNNING: 4.1}),
         on("p0", {SignalId.TENSOR_UTILIZATION: 0.5}),
@@ -51,6 +52,7 @@ def test_holds() -> None:
     ],
     ids=[
         "room",
+        "room, of a pool of unknown size",
         "nobody waits",
         "it computes",
         "one huge prompt",
@@ -71,7 +73,10 @@ def test_silent(changes: Changes) -> None:
 @pytest.mark.parametrize(
     "changes",
     [
-        on("p0", {SignalId.KV_USAGE: 0.95}),
+        on("p0", {SignalId.KV_USAGE: 0.95, SignalId.KV_FREE_REQUESTS: 3.0}),
+        on("p0", {SignalId.KV_USAGE: 0.95, SignalId.KV_FREE_REQUESTS: None}),
+        on("p0", {SignalId.KV_USAGE: 0.6, SignalId.KV_FREE_REQUESTS: 2.0}),
+        on("p0", {SignalId.KV_USAGE: None}),
         on("p0", {SignalId.RUNNING: 4.0}),
         on("p0", {SignalId.PREFILL_QUEUE: 1.0}),
         on("p0", {SignalId.TENSOR_UTILIZATION: None, SignalId.COMPUTE_UTILIZATION: None}),
@@ -83,14 +88,14 @@ def test_silent(changes: Changes) -> None:
     ],
 )
 def test_at_its_thresholds(changes: Changes) -> None:
-    """Neither telemetry nor the link's capacity is needed, nor both signs of quick transfers."""
+    """Neither telemetry nor the link's capacity is needed, nor both signs of a full pool or of quick transfers."""
     assert finding(RULE, changed(PINNED, changes)).truth is Truth.TRUE
 
 
 @pytest.mark.parametrize(
     ("changes", "missing"),
     [
-        (on("p0", {SignalId.KV_USAGE: None}), {SignalId.KV_USAGE}),
+        (on("p0", {SignalId.KV_USAGE: None, SignalId.KV_FREE_REQUESTS: None}), {SignalId.KV_USAGE}),
         (on("p0", {SignalId.PREFILL_QUEUE: None}), {SignalId.PREFILL_QUEUE}),
         (on("p0", {SignalId.RUNNING: None}), {SignalId.RUNNING}),
         (on("d0", {SignalId.ADMISSION_QUEUE: None}), {SignalId.ADMISSION_QUEUE}),
@@ -106,6 +111,49 @@ def test_unknown_names_what_is_missing(changes: Changes, missing: set[SignalId])
     found = finding(RULE, changed(PINNED, changes))
     assert found.truth is Truth.UNKNOWN
     assert set(found.missing) == missing
+
+
+EXPIRING = changed(
+    PINNED, on("p0", {SignalId.KV_USAGE: 0.8, SignalId.KV_FREE_REQUESTS: 20.0, SignalId.LEASES_EXPIRED: 0.2})
+)
+"""A pool that was full in between: leases of prompts run out, one in twenty-five."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "truth"),
+    [
+        ({}, Truth.TRUE),
+        (on("p0", {SignalId.LEASES_EXPIRED: 0.1}), Truth.TRUE),
+        (on("p0", {SignalId.KV_USAGE: 0.75}), Truth.TRUE),
+        (on("p0", {SignalId.LEASES_EXPIRED: 0.09}), Truth.FALSE),
+        (on("p0", {SignalId.KV_USAGE: 0.74}), Truth.FALSE),
+        (on("p0", {SignalId.LEASES_EXPIRED: None}), Truth.FALSE),
+        ({SignalId.REQUESTS_PER_SECOND: None}, Truth.FALSE),
+        ({SignalId.REQUESTS_PER_SECOND: 0.0}, Truth.FALSE),
+    ],
+)
+def test_leases_that_run_out(changes: Changes, truth: Truth) -> None:
+    """Prompts that nobody fetched were kept, although on average there is room by now."""
+    assert finding(RULE, changed(EXPIRING, changes)).truth is truth
+
+
+LATE = changed(PINNED, on("p0", {SignalId.PREFILL_QUEUE: 0.0, SignalId.PREFILL_WAIT_TTFT_SHARE: 0.6}))
+"""The queue is empty now and then, and yet most of TTFT."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "truth"),
+    [
+        ({}, Truth.TRUE),
+        (on("p0", {SignalId.PREFILL_WAIT_TTFT_SHARE: 0.5}), Truth.TRUE),
+        (on("p0", {SignalId.PREFILL_WAIT_TTFT_SHARE: 0.49}), Truth.FALSE),
+        (on("p0", {SignalId.PREFILL_WAIT_TTFT_SHARE: None}), Truth.FALSE),
+        ({SignalId.TTFT_P50: 2.0}, Truth.FALSE),
+    ],
+)
+def test_a_queue_that_comes_and_goes(changes: Changes, truth: Truth) -> None:
+    """It counts by the wait that it makes, where TTFT is over."""
+    assert finding(RULE, changed(LATE, changes)).truth is truth
 
 
 def test_every_decode_instance_must_have_room() -> None:
@@ -126,7 +174,11 @@ def test_nothing_is_pinned_without_roles() -> None:
 @pytest.mark.parametrize(
     ("name", "value", "changes"),
     [
-        ("free", 0.01, on("p0", {SignalId.KV_USAGE: 0.97})),
+        ("free", 0.01, on("p0", {SignalId.KV_USAGE: 0.97, SignalId.KV_FREE_REQUESTS: None})),
+        ("fits", 1, on("p0", {SignalId.KV_USAGE: 0.9, SignalId.KV_FREE_REQUESTS: 1.5})),
+        ("expired", 0.05, changed(EXPIRING)),
+        ("usage_when_expired", 0.81, changed(EXPIRING)),
+        ("most", 0.61, changed(LATE)),
         ("queue", 41, {}),
         ("running", 0.05, on("p0", {SignalId.RUNNING: 3.0})),
         ("compute", 0.02, {}),

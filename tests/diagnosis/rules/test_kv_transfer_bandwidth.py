@@ -1,11 +1,11 @@
-"""`kv_transfer_bandwidth`: demand or achieved rate near capacity, and transfers slow accordingly."""
+"""`kv_transfer_bandwidth`: demand or achieved rate near capacity with slow transfers, or a link that is too narrow."""
 
 from __future__ import annotations
 
 import pytest
 
 from pdscope.diagnosis.rules.kv_transfer_bandwidth import RULE
-from pdscope.model.finding import Truth
+from pdscope.model.finding import Truth, Verdict
 from pdscope.model.signal import Quality, ScopeKind, SignalId
 from pdscope.model.topology import Role
 from support.signals import (
@@ -21,6 +21,7 @@ from support.signals import (
     finding,
     findings,
     instance,
+    verdict_of,
 )
 
 FULL = STORIES["kv_transfer_bandwidth"]
@@ -192,3 +193,87 @@ def test_a_measured_link_is_worth_more_than_a_data_sheet() -> None:
     assert finding(RULE, measured).decisive is Quality.MEASURED
     assumed = changed(measured, {SignalId.LINK_CAPACITY: Figure(40e9, Quality.ASSUMED)})
     assert finding(RULE, assumed).decisive is Quality.DERIVED
+
+
+NARROW: Figures = changed(
+    CALM,
+    {
+        SignalId.TTFT_P50: 2.5,
+        SignalId.TTFT_MEAN: 2.5,
+        SignalId.TRANSFER_TIME: 1.2,
+        SignalId.TRANSFER_TTFT_SHARE: 0.48,
+        SignalId.KV_BYTES_PER_REQUEST: 8e9,
+        SignalId.PAIR_CAPACITY: Figure(8e9, Quality.ASSUMED),
+        SignalId.LINK_FLOOR_SHARE: derived(0.4),
+        SignalId.MOVING_SHARE: derived(0.83),
+    },
+)
+"""A link that is an eighth full, and whose pairs take a second for one request."""
+
+
+@pytest.mark.parametrize(
+    ("changes", "truth"),
+    [
+        ({}, Truth.TRUE),
+        ({SignalId.LINK_FLOOR_SHARE: derived(0.3)}, Truth.TRUE),
+        ({SignalId.MOVING_SHARE: derived(0.5)}, Truth.TRUE),
+        ({SignalId.TRANSFER_TTFT_SHARE: 0.2}, Truth.TRUE),
+        ({SignalId.TTFT_P50: None}, Truth.TRUE),
+        ({SignalId.LINK_UTILIZATION: None}, Truth.TRUE),
+        ({SignalId.LINK_FLOOR_SHARE: derived(0.29)}, Truth.FALSE),
+        ({SignalId.MOVING_SHARE: derived(0.49)}, Truth.FALSE),
+        ({SignalId.TRANSFER_TTFT_SHARE: 0.19}, Truth.FALSE),
+        ({SignalId.TTFT_P50: 2.0}, Truth.FALSE),
+        ({SignalId.KV_ACHIEVED: 51e9}, Truth.FALSE),
+        ({SignalId.LINK_FLOOR_SHARE: None}, Truth.FALSE),
+        ({SignalId.MOVING_SHARE: None}, Truth.FALSE),
+    ],
+    ids=[
+        "story",
+        "floor",
+        "moving",
+        "share of TTFT",
+        "no TTFT",
+        "no demand",
+        "quick for a request",
+        "it crawls: a path",
+        "not late",
+        "TTFT kept",
+        "the figure is wrong",
+        "no floor",
+        "no speed",
+    ],
+)
+def test_a_link_too_narrow_for_one_request(changes: Changes, truth: Truth) -> None:
+    """Never full, and each request keeps it busy for a good part of its TTFT: each condition turned by itself."""
+    assert finding(RULE, changed(NARROW, changes)).truth is truth
+
+
+def test_words_of_a_narrow_link() -> None:
+    """What one request has to move, and what its pair can do; the strength is that of the floor."""
+    found = finding(RULE, NARROW)
+    assert found.headline == (
+        "the 8 GB of one request take 40 % of TTFT at its full share of a link that carries 40 GB/s (8 GB/s a pair): "
+        "it is too slow for what comes at a time, full on average or not; a transfer takes 1.2 s"
+    )
+    assert found.strength == pytest.approx(0.4 / 0.7)
+    assert found.decisive is Quality.DERIVED
+    told = finding(RULE, changed(NARROW, {SignalId.LINK_FLOOR_SHARE: estimated(0.4)}))
+    assert told.decisive is Quality.ESTIMATED
+
+
+@pytest.mark.parametrize(("name", "value"), [("floor", 0.41), ("moving", 0.84)])
+def test_thresholds_of_a_narrow_link_are_configurable(name: str, value: float) -> None:
+    """A stricter one silences the rule."""
+    assert finding(RULE, NARROW, thresholds={name: value}).truth is Truth.FALSE
+
+
+def test_a_full_link_is_named_first() -> None:
+    """It may be too narrow for a request as well."""
+    both = changed(FULL, {SignalId.LINK_FLOOR_SHARE: derived(0.4), SignalId.MOVING_SHARE: derived(0.95)})
+    assert finding(RULE, both).headline.startswith("KV demand of 60 GB/s meets")
+
+
+def test_verdict_of_a_narrow_link() -> None:
+    """Of the transfer, although the link has room on average."""
+    assert verdict_of(NARROW).diagnosis.verdict is Verdict.KV_TRANSFER_BANDWIDTH

@@ -7,7 +7,7 @@ import pytest
 from pdscope.diagnosis.rules.kv_transfer_setup import RULE
 from pdscope.model.finding import Confidence, Stage, Truth, Verdict
 from pdscope.model.signal import ScopeKind, SignalId
-from pdscope.model.topology import Role
+from pdscope.model.topology import Role, Slo
 from support.signals import (
     CALM,
     STORIES,
@@ -33,11 +33,12 @@ SETUP = STORIES["kv_transfer_setup"]
         {SignalId.SETUP_SHARE: 0.49},
         {SignalId.SETUP_TTFT_SHARE: 0.19},
         {SignalId.LINK_UTILIZATION: derived(0.5)},
+        {SignalId.TTFT_P50: 2.0},
         {("d0", SignalId.ADMISSION_QUEUE): 8.0},
         {("d0", SignalId.KV_FREE_REQUESTS): 0.9},
         {("d0", SignalId.RUNNING_TO_LIMIT): 1.0},
     ],
-    ids=["the transfer is longer", "no share of TTFT", "the link", "a queue", "no memory", "no slot"],
+    ids=["the transfer is longer", "no share of TTFT", "the link", "TTFT kept", "a queue", "no memory", "no slot"],
 )
 def test_silent(changes: Changes) -> None:
     """Each condition turned by itself: a handshake waits for link, slots and memory as well."""
@@ -60,6 +61,7 @@ def test_silent_elsewhere() -> None:
         {SignalId.SETUP_SHARE: 0.5},
         {SignalId.SETUP_TTFT_SHARE: 0.2},
         {SignalId.LINK_UTILIZATION: derived(0.49)},
+        {SignalId.TTFT_P50: None},
         {("d0", SignalId.ADMISSION_QUEUE): 7.9},
         {("d0", SignalId.KV_FREE_REQUESTS): 1.0},
         {("d0", SignalId.RUNNING_TO_LIMIT): 0.99},
@@ -79,6 +81,11 @@ def test_without_handshakes_a_queue_is_a_queue(signal: SignalId) -> None:
     for queue, truth in ((0.9, Truth.TRUE), (1.0, Truth.FALSE)):
         figures = changed(SETUP, {signal: None}, on("d0", {SignalId.ADMISSION_QUEUE: queue}))
         assert finding(RULE, figures).truth is truth
+
+
+def test_without_objectives_it_may_hurt() -> None:
+    """Nobody said what TTFT is good enough."""
+    assert finding(RULE, SETUP, deployment(slo=Slo())).truth is Truth.TRUE
 
 
 def test_one_decode_without_room() -> None:

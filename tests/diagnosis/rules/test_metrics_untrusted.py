@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from pdscope.diagnosis.rules.metrics_untrusted import RULE
+from pdscope.diagnosis.base import Case
+from pdscope.diagnosis.rules.metrics_untrusted import RULE, contradictions
 from pdscope.model.finding import Confidence, Finding, Stage, Truth, Verdict
 from pdscope.model.signal import ScopeKind, SignalId
 from pdscope.model.topology import Role
@@ -21,6 +22,7 @@ from support.signals import (
     findings,
     instance,
     on,
+    signal_set,
     verdict_of,
 )
 
@@ -173,3 +175,18 @@ def test_a_queue_that_contradicts_ttft_is_the_last_resort() -> None:
     assert verdict_of(calm).diagnosis.verdict is Verdict.HEALTHY
     short = changed(QUEUE, on("d0", {SignalId.DISTRUSTED_QUEUE: 7.0}))
     assert verdict_of(short).diagnosis.verdict is Verdict.UNDETERMINED
+
+
+def test_the_last_resort_is_asked_of_each_decode() -> None:
+    """By its own queue and the objective on TTFT; where none is distrusted, or nothing decodes, nothing is said."""
+    of = deployment(instance("p0", Role.PREFILL), instance("d0", Role.DECODE), instance("d1", Role.DECODE))
+    told = changed(QUEUE, on("d1", {SignalId.DISTRUSTED_QUEUE: 8.0}), on("p0", {SignalId.DISTRUSTED_QUEUE: 99.0}))
+
+    def truths(figures: Figures, **thresholds: float) -> dict[str, Truth]:
+        configured = {f"metrics_untrusted.{name}": value for name, value in thresholds.items()}
+        return {f.scope.name: f.truth for f in contradictions(Case(of, signal_set(figures), configured))}
+
+    assert truths(told) == {"d0": Truth.TRUE, "d1": Truth.TRUE}
+    assert truths(told, queue=9.0) == {"d0": Truth.TRUE, "d1": Truth.FALSE}
+    assert truths(changed(told, {SignalId.TTFT_P50: None})) == {"d0": Truth.UNKNOWN, "d1": Truth.UNKNOWN}
+    assert truths(CALM) == {}

@@ -123,6 +123,10 @@ HISTOGRAMS = {
         Metric.ITL: (296838.0, 4000.2091269350567),
         Metric.PROMPT_LENGTH: (1057.0, 4242288.0),
         Metric.QUEUE_TIME: (1064.0, 7.215494707519156),
+        Metric.DECODE_PREPARE_TIME: (1069.0, 0.5234857774929651),
+        Metric.DECODE_BOOTSTRAP_TIME: (1068.0, 51.40459351866207),
+        Metric.DECODE_TRANSFERRED_TIME: (1064.0, 708.4766732327859),
+        Metric.DECODE_WAITING_TIME: (1064.0, 7.215494707519156),
         Metric.ALLOCATION_TIME: (1068.0, 46.125489870296835),
         Metric.HANDSHAKE_TIME: (1068.0, 5.279103648365094),
     },
@@ -184,6 +188,13 @@ def test_histograms(name: str) -> None:
             1.0,
             {"stage": "prefill_transfer_kv_cache", "tp_rank": "0"},
         ),
+        (
+            DECODE,
+            Metric.DECODE_TRANSFERRED_TIME,
+            "per_stage_req_latency_seconds",
+            1.0,
+            {"stage": "decode_transferred", "tp_rank": "0"},
+        ),
         (UNIFIED, Metric.PROMPT_LENGTH, "prompt_tokens_histogram", 1.0, {}),
     ],
 )
@@ -244,6 +255,10 @@ def test_just_started(role: str) -> None:
     assert reading.lazy() == {
         Metric.ALLOCATION_TIME,
         Metric.BOOTSTRAP_FAILURES,
+        Metric.DECODE_BOOTSTRAP_TIME,
+        Metric.DECODE_PREPARE_TIME,
+        Metric.DECODE_TRANSFERRED_TIME,
+        Metric.DECODE_WAITING_TIME,
         Metric.EAGER_STEPS,
         Metric.EXPOSED_TRANSFER_TIME,
         Metric.GRAPH_STEPS,
@@ -288,6 +303,16 @@ def test_no_counter_falls_between_two_scrapes(role: str) -> None:
             assert second is not None
             assert second.count >= first.count, metric
     assert (after.value(Metric.REQUESTS_FINISHED) or 0) > (before.value(Metric.REQUESTS_FINISHED) or 0)
+
+
+def test_decodes_stages_are_its_ttft() -> None:
+    """Their means add up to it, but for what its HTTP server and its tokenizer take: a hundredth on a healthy pair."""
+    found = read_engine(page(DECODE)).histograms()
+    stages = [Metric.DECODE_PREPARE_TIME, Metric.DECODE_BOOTSTRAP_TIME]
+    stages += [Metric.DECODE_TRANSFERRED_TIME, Metric.DECODE_WAITING_TIME]
+    means = {metric: found[metric][1] / found[metric][0] for metric in (Metric.TTFT, *stages)}
+    left = means[Metric.TTFT] - sum(means[stage] for stage in stages)
+    assert 0 < left < 0.02 * means[Metric.TTFT]
 
 
 # ------------------------------------------------------------------------------------------------- ranks

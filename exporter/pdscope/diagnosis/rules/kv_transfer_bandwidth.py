@@ -85,8 +85,8 @@ def _believable(board: Bench, capacity: float | None) -> Truth:
 def _too_narrow(board: Bench) -> Truth:
     """A link that is no way near full over the window, and yet too slow for one request: each keeps it busy for long.
 
-    A good part of TTFT is what the bytes of one request take at their share of all that the link can carry, beside those
-    that are in flight with them; and while something is in flight the link really carries at least half of that.
+    A good part of TTFT is what the bytes of one request take at their share of all that the link can carry, beside
+    those in flight with them; and while something is in flight the link really carries at least half of that.
     """
     if board.signal(SignalId.LINK_FLOOR_SHARE) is None or board.signal(SignalId.MOVING_SHARE) is None:
         return Truth.FALSE

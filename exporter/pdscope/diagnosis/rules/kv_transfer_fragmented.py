@@ -66,7 +66,8 @@ def _words(board: Bench, posting: Truth, scattered: Truth, *, timed: bool) -> st
     took = f"a transfer takes {board.text(SignalId.TRANSFER_TIME)}, {board.text(SignalId.TRANSFER_TTFT_SHARE)} of TTFT"
     if timed and posting is Truth.TRUE:
         if board.signal(SignalId.POST_BUSY) is not None and _posts_all_the_time(board.case):
-            return f"{took}; decode posts {board.text(SignalId.POST_BUSY)} of the time, {pieces}, and its steps wait for it"
+            busy = board.text(SignalId.POST_BUSY)
+            return f"{took}; decode posts {pieces} for {busy} of the time, and its steps wait for that"
         return f"{took}, {board.text(SignalId.POST_SHARE)} of it to post {pieces}"
     full = f"the link is {board.text(SignalId.LINK_UTILIZATION)} full"
     if scattered is Truth.TRUE:

@@ -128,6 +128,11 @@ def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
 _Dumper.add_representer(str, _text)
 
 
+def as_yaml(document: object) -> str:
+    """Plain YAML in the order given; text of several lines as a block."""
+    text: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
+    return text
+
+
 def _yaml(document: Mapping[str, object]) -> str:
-    body: str = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000)
-    return f"# {NOTE}\n{body}"
+    return f"# {NOTE}\n{as_yaml(document)}"

@@ -5,15 +5,15 @@ from __future__ import annotations
 from pdscope.model.signal import SignalId
 from pdscope.render import catalogue
 from pdscope.render.dashboards.board import Board, Row
-from pdscope.render.dashboards.panel import CAPACITY, OBJECTIVE, Kind, Link, Panel, Unit, unit_of
+from pdscope.render.dashboards.panel import OBJECTIVE, Kind, Link, Panel, Unit
 from pdscope.render.dashboards.places import Places
 from pdscope.render.dashboards.query import Annotation, Query, code, fold
 from pdscope.render.dashboards.scope import clusters, deployments
+from pdscope.render.dashboards.stages import HERE, balance, decode, one_signal, prefill, signal_line, transfer
 from pdscope.render.dashboards.states import CONFIDENCES, HOLDS, PHASES, VERDICTS, numbers
 
 _S = SignalId
 _D = catalogue.DEPLOYMENT_SIGNALS
-_HERE = "${deployment}"
 _QUANTILES = ("p50", "p95", "p99")
 
 
@@ -28,15 +28,15 @@ def deployment(places: Places) -> Board:
         rows=(
             Row("1 Verdict", _verdict(places)),
             Row("2 Objectives", _objectives(places)),
-            Row("3 Prefill", _prefill(places)),
-            Row("4 KV transfer", _transfer(places)),
-            Row("5 Decode", _decode(places)),
-            Row("6 Balance", _balance(places)),
+            Row("3 Prefill", prefill(places)),
+            Row("4 KV transfer", transfer(places)),
+            Row("5 Decode", decode(places)),
+            Row("6 Balance", balance(places)),
             Row("7 Headroom", _headroom(places)),
             Row("8 What changed", _changes(places)),
         ),
         pdscope_url=places.pdscope_url,
-        links=(places.diagnosis(_HERE), places.history(_HERE)),
+        links=(places.diagnosis(HERE), places.history(HERE)),
         annotations=(
             Annotation(
                 "Changes of the verdict",
@@ -49,20 +49,10 @@ def deployment(places: Places) -> Board:
     )
 
 
-def _signal(signal: SignalId, legend: str) -> Query:
-    return Query(fold(_D[signal]), legend)
-
-
-def _one(signal: SignalId, title: str, description: str, width: int = 8, *links: Link) -> Panel:
-    unit = unit_of(_D[signal].name)
-    lines = (_signal(signal, title.lower()),)
-    return Panel(title, description, Kind.LINES, lines, unit, width, links=links)
-
-
 def _verdict(places: Places) -> tuple[Panel, ...]:
     verdict = code(catalogue.VERDICT, numbers(VERDICTS))
     since = fold(catalogue.VERDICT_SINCE)
-    links = (places.diagnosis(_HERE), places.history(_HERE))
+    links = (places.diagnosis(HERE), places.history(HERE))
     return (
         Panel(
             "Verdict now",
@@ -172,160 +162,26 @@ def _objectives(places: Places) -> tuple[Panel, ...]:
             "Within the objective",
             "Share of requests (TTFT) and of tokens (ITL) within the median's objective. It must stay above a half.",
             Kind.LINES,
-            (_signal(_S.TTFT_ATTAINMENT, "requests: TTFT"), _signal(_S.ITL_ATTAINMENT, "tokens: ITL")),
+            (signal_line(_S.TTFT_ATTAINMENT, "requests: TTFT"), signal_line(_S.ITL_ATTAINMENT, "tokens: ITL")),
             Unit.RATIO,
             is_share=True,
         ),
-        _one(
+        one_signal(
             _S.STABILITY_WINDOW,
             "Stable for",
             "How long the p95 of both latencies has stayed near its median and within the objective; absent while it "
             "does not. Compare splits only over stable times.",
             12,
         ),
-        _one(_S.REQUESTS_PER_SECOND, "Requests", "Requests that finish. A fall while latencies grow is saturation."),
-        _one(
+        one_signal(_S.REQUESTS_PER_SECOND, "Requests", "Those that finish. A fall while latencies grow is saturation."),
+        one_signal(
             _S.PROMPT_TOKENS_PER_REQUEST,
             "Prompt length",
             "Mean tokens of a prompt. Long prompts cost prefill and the link; short ones gain nothing from the split.",
             8,
             Link("Workload mismatch", places.page("rules/workload_mismatch.md")),
         ),
-        _one(_S.GENERATION_TOKENS_PER_SECOND, "Tokens generated", "By decode, in tokens a second."),
-    )
-
-
-def _role(role: str, title: str, description: str, *, compute: bool, links: tuple[Link, ...]) -> Panel:
-    metric = catalogue.WORKER_COMPUTE if compute else catalogue.WORKER_HBM
-    expr = fold(metric, "worker", matchers={"role": role})
-    return Panel(title, description, Kind.LINES, (Query(expr, "{{worker}}"),), Unit.RATIO, links=links, is_share=True)
-
-
-def _prefill(places: Places) -> tuple[Panel, ...]:
-    links = (
-        Link("Prefill compute", places.page("rules/prefill_compute.md")),
-        Link("Prefill queue", places.page("rules/prefill_queue.md")),
-    )
-    return (
-        Panel(
-            "Prefill compute",
-            "Mean activity of the prefill devices. Near 100 % with a broken TTFT: prefill has too little compute. Low "
-            "with a broken TTFT: look at the link and at decode.",
-            Kind.LINES,
-            (_signal(_S.PREFILL_COMPUTE_UTILIZATION, "prefill"),),
-            Unit.RATIO,
-            links=links,
-            is_share=True,
-        ),
-        _role(
-            "prefill|unified",
-            "Prefill compute by worker",
-            "One line far above the others is imbalance, or one slow device that the others wait for.",
-            compute=True,
-            links=links,
-        ),
-    )
-
-
-def _transfer(places: Places) -> tuple[Panel, ...]:
-    return (
-        Panel(
-            "KV demand and capacity",
-            "What arrives to be carried, what is really carried, and what the link can carry (dashed). Demand at the "
-            "capacity: the link is full. Both far below it while TTFT is broken: the path, the set-up or decode's "
-            "memory holds the transfer up.",
-            Kind.LINES,
-            (
-                _signal(_S.KV_DEMAND, "demand"),
-                _signal(_S.KV_ACHIEVED, "carried"),
-                _signal(_S.LINK_CAPACITY, CAPACITY),
-            ),
-            Unit.BYTES_PER_SECOND,
-            width=16,
-            links=tuple(
-                Link(title, places.page(f"rules/{rule}.md"))
-                for title, rule in (
-                    ("Bandwidth", "kv_transfer_bandwidth"),
-                    ("Path", "kv_transfer_path"),
-                    ("Fragments", "kv_transfer_fragmented"),
-                    ("Set-up", "kv_transfer_setup"),
-                    ("Failures", "kv_transfer_failing"),
-                    ("Pinned KV", "kv_pinned"),
-                )
-            ),
-        ),
-        _one(
-            _S.LINK_UTILIZATION,
-            "Link in use",
-            "Demand by capacity. Above 100 % the queue before the link grows as long as it lasts.",
-            8,
-            Link("Link shared", places.page("rules/link_shared.md")),
-        ),
-        _one(
-            _S.KV_BYTES_PER_REQUEST,
-            "KV of a request",
-            "Bytes on the wire for a mean request, replicas and whole blocks included. It grows with the prompt.",
-            12,
-        ),
-        _one(
-            _S.KV_BYTES_PER_TOKEN,
-            "KV of a token",
-            "One logical copy. A step is another model or another type of the cache.",
-            12,
-            Link("Shape of the KV", places.page("kv-shape.md")),
-        ),
-    )
-
-
-def _decode(places: Places) -> tuple[Panel, ...]:
-    links = (
-        Link("HBM bandwidth", places.page("rules/decode_hbm_bandwidth.md")),
-        Link("KV capacity", places.page("rules/decode_kv_capacity.md")),
-        Link("Admission", places.page("rules/decode_admission.md")),
-    )
-    return (
-        Panel(
-            "Decode memory bandwidth",
-            "Mean use of the HBM bandwidth of the decode devices. High with a broken ITL: decode is at its limit. Low "
-            "with a broken ITL: the host, eager steps or a slow device.",
-            Kind.LINES,
-            (_signal(_S.DECODE_HBM_UTILIZATION, "decode"),),
-            Unit.RATIO,
-            links=links,
-            is_share=True,
-        ),
-        _role(
-            "decode|unified",
-            "Decode memory bandwidth by worker",
-            "Lines apart from each other: requests are spread unevenly, or one device is slow.",
-            compute=False,
-            links=links,
-        ),
-    )
-
-
-def _balance(places: Places) -> tuple[Panel, ...]:
-    worker = code(catalogue.WORKER_VERDICT, numbers(VERDICTS), "worker")
-    imbalance = (Link("Imbalance", places.page("rules/router_imbalance.md")),)
-    return (
-        _one(
-            _S.ROLE_IMBALANCE,
-            "Imbalance",
-            "Work in flight on the busiest instance of a role by that of the idlest; 1 is even. Absent where each role "
-            "has one instance.",
-            8,
-            *imbalance,
-        ),
-        Panel(
-            "Verdict of each worker",
-            "What each instance says of itself. One that differs from the others of its role is the place to look.",
-            Kind.STATES,
-            (Query(worker, "{{worker}}"),),
-            width=16,
-            states=VERDICTS,
-            links=imbalance,
-            data_links=(places.worker(_HERE, "${__field.labels.worker}"), places.diagnosis(_HERE)),
-        ),
+        one_signal(_S.GENERATION_TOKENS_PER_SECOND, "Tokens generated", "By decode, in tokens a second."),
     )
 
 
@@ -345,21 +201,22 @@ def _headroom(places: Places) -> tuple[Panel, ...]:
 
 
 def _changes(places: Places) -> tuple[Panel, ...]:
-    finding = fold(catalogue.FINDING_ACTIVE, "rule")
-    lately = fold(catalogue.FINDING_ACTIVE, "rule", over="max_over_time({}[$__range] @ end())") + " == 1"
+    wrong = {"rule": "!healthy|idle"}
+    finding = fold(catalogue.FINDING_ACTIVE, "rule", matchers=wrong)
+    lately = fold(catalogue.FINDING_ACTIVE, "rule", matchers=wrong, over="max_over_time({}[$__range] @ end())")
     by = "role, engine, engine_version, model"
     info = fold(catalogue.WORKER_INFO, "worker", *by.split(", "))
     return (
         Panel(
             "Findings",
-            "All that held at some time in this range, the verdict's cause and what stands beside it. What begins just "
-            "before a change of the verdict is the first suspect.",
+            "All that was wrong at some time in this range, the verdict's cause and what stands beside it. What begins "
+            "just before a change of the verdict is the first suspect.",
             Kind.STATES,
-            (Query(f"{finding}\nand {lately}", "{{rule}}"),),
+            (Query(f"{finding}\nand {lately} == 1", "{{rule}}"),),
             width=24,
             height=10,
             states=HOLDS,
-            data_links=(places.diagnosis(_HERE),),
+            data_links=(places.diagnosis(HERE),),
         ),
         Panel(
             "Instances by role and version",

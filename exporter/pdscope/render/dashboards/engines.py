@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pdscope.model.metric import Metric
+from pdscope.model.topology import Role
 from pdscope.render.dashboards.board import Board, Row
 from pdscope.render.dashboards.panel import Kind, Link, Panel, Unit
 from pdscope.render.dashboards.places import Places
@@ -127,14 +128,15 @@ def _prefill(places: Places) -> tuple[Panel, ...]:
 
 
 def _transfer(places: Places) -> tuple[Panel, ...]:
+    sender, receiver = Role.PREFILL, Role.DECODE
     queues = (
-        (_M.PREFILL_BOOTSTRAP_QUEUE, "{{worker}}: handshake and allocation"),
-        (_M.PREFILL_TRANSFER_QUEUE, "{{worker}}: sending"),
-        (_M.DECODE_ALLOCATION_QUEUE, "{{worker}}: waits for memory"),
-        (_M.DECODE_TRANSFER_QUEUE, "{{worker}}: waits for its KV"),
-        (_M.KV_FETCH_WAITING, "{{worker}}: pull cannot start"),
-        (_M.KV_FETCH_ACTIVE, "{{worker}}: pulling"),
-        (_M.KV_FETCH_LANDED, "{{worker}}: KV there, no slot"),
+        (_M.PREFILL_BOOTSTRAP_QUEUE, receiver, "handshake and allocation"),
+        (_M.PREFILL_TRANSFER_QUEUE, receiver, "sending"),
+        (_M.DECODE_ALLOCATION_QUEUE, sender, "waits for memory"),
+        (_M.DECODE_TRANSFER_QUEUE, sender, "waits for its KV"),
+        (_M.KV_FETCH_WAITING, sender, "pull cannot start"),
+        (_M.KV_FETCH_ACTIVE, sender, "pulling"),
+        (_M.KV_FETCH_LANDED, sender, "KV there, no slot"),
     )
     return (
         Panel(
@@ -157,7 +159,11 @@ def _transfer(places: Places) -> tuple[Panel, ...]:
             "Where handed-over requests stand. Memory or slots that are waited for: decode is full, and the link is "
             "not at fault. SGLang's decode counts prefill's own time in `waits for its KV`.",
             Kind.LINES,
-            tuple(query for metric, legend in queues for query in gauges(metric, legend)),
+            tuple(
+                query
+                for metric, other, where in queues
+                for query in gauges(metric, f"{{{{worker}}}}: {where}", never_on=other)
+            ),
             links=(Link("Decode admission", places.page("rules/decode_admission.md")),),
         ),
         Panel(

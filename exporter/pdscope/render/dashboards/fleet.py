@@ -87,6 +87,7 @@ def _verdicts(places: Places) -> tuple[Panel, ...]:
             (Query(f"sum by (verdict) ({fold(catalogue.VERDICT, 'verdict')}) > 0", "{{verdict}}"),),
             width=12,
             height=5,
+            states=VERDICTS,
             links=(Link("Verdicts", places.page("verdicts.md")),),
         ),
         Panel(

@@ -76,12 +76,13 @@ class Panel:
         unit: of all its values.
         width: of 24.
         height: in rows of the grid, 30 pixels each.
-        states: value -> word and colour, for timelines and numbers of states.
+        states: value -> word and colour, for timelines and numbers of states; of lines, name -> colour.
         links: of the panel: pages of the documentation.
         data_links: of each value: to the diagnosis, or to another board.
         columns: of a table: label or `Query.name` -> title, in order.
         column_units: of a table: title -> unit.
         is_share: values lie between 0 and 1, so the axis does too.
+        is_logarithmic: values of very different size stand on one axis.
     """
 
     title: str
@@ -97,6 +98,7 @@ class Panel:
     columns: Mapping[str, str] | None = None
     column_units: Mapping[str, tuple[Unit, tuple[State, ...]]] | None = None
     is_share: bool = False
+    is_logarithmic: bool = False
 
     def json(self, number: int, x: int, y: int) -> dict[str, Any]:
         """As Grafana stores it.
@@ -136,14 +138,17 @@ class Panel:
         found: dict[str, Any] = {
             "unit": str(self.unit),
             "links": [{"title": link.title, "url": link.url, "targetBlank": True} for link in self.data_links],
-            "mappings": _mappings(self.states),
+            "mappings": [] if self.kind is Kind.LINES else _mappings(self.states),
             "noValue": "no data",
         }
         match self.kind:
             case Kind.LINES:
                 found["custom"] = {"lineWidth": 1, "fillOpacity": 5, "showPoints": "never", "spanNulls": False}
-                # From 0: a cut axis makes noise look like a change.
-                found["min"] = 0
+                if self.is_logarithmic:
+                    found["custom"]["scaleDistribution"] = {"type": "log", "log": 10}
+                else:
+                    # A cut axis makes noise look like a change.
+                    found["min"] = 0
                 if self.is_share:
                     found["max"] = 1
             case Kind.STATES:
@@ -157,7 +162,8 @@ class Panel:
 
     def _overrides(self) -> list[dict[str, Any]]:
         if self.kind is Kind.LINES:
-            return [_dashed(OBJECTIVE, "#d64541"), _dashed(CAPACITY, "#5b8fd6")]
+            coloured = [_coloured(state) for state in self.states]
+            return [_dashed(OBJECTIVE, "#d64541"), _dashed(CAPACITY, "#5b8fd6"), *coloured]
         found = []
         for title, (unit, states) in (self.column_units or {}).items():
             properties: list[dict[str, Any]] = [{"id": "unit", "value": str(unit)}]
@@ -225,6 +231,13 @@ def _dashed(begin: str, colour: str) -> dict[str, Any]:
             {"id": "custom.fillOpacity", "value": 0},
             {"id": "color", "value": {"mode": "fixed", "fixedColor": colour}},
         ],
+    }
+
+
+def _coloured(state: State) -> dict[str, Any]:
+    return {
+        "matcher": {"id": "byName", "options": state.text},
+        "properties": [{"id": "color", "value": {"mode": "fixed", "fixedColor": state.colour}}],
     }
 
 

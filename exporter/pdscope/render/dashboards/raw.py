@@ -26,16 +26,18 @@ _BY_ROLE = "deployment, role"
 _BY_WORKER = "deployment, role, worker"
 
 
-def gauges(metric: Metric, legend: str) -> tuple[Query, ...]:
+def gauges(metric: Metric, legend: str, *, never_on: Role | None = None) -> tuple[Query, ...]:
     """A gauge of each worker, over its data-parallel ranks.
 
     Args:
         metric: a gauge.
         legend: template.
+        never_on: role that has nothing there, though an engine prints a zero for it.
     """
+    more = f',role!="{never_on}"' if never_on else ""
     fold = f"{_FOLD[metric.spec.across]} by ({_BY_WORKER})"
     return tuple(
-        Query(_scaled(f"{fold} ({_once(adapter, metric, _gauge(adapter, one))})", one), legend)
+        Query(_scaled(f"{fold} ({_once(adapter, metric, _gauge(adapter, one, more))})", one), legend)
         for adapter, one in _series(metric)
     )
 
@@ -92,8 +94,8 @@ def _selector(one: Series, suffix: str = "", more: str = "") -> str:
     return f'{{__name__=~"{spelling(one.name)}{suffix}"{where}{more},{_SCOPE}}}'
 
 
-def _gauge(adapter: Adapter, one: Series) -> str:
-    return _selector(one, more="".join(f',{label}=""' for label in adapter.totals))
+def _gauge(adapter: Adapter, one: Series, more: str) -> str:
+    return _selector(one, more="".join(f',{label}=""' for label in adapter.totals) + more)
 
 
 def _rate(one: Series, suffix: str) -> str:

@@ -112,7 +112,7 @@ def _description(verdict: Verdict, settings: Settings) -> str:
     values = " ".join(f"$labels.{label}" for label in settings.identity)
     parts = [
         f"{{{{- $of := printf `{matchers}` {values} -}}}}",
-        f"{{{{- $name := printf `deployment=%q` $labels.deployment -}}}}",
+        "{{- $name := printf `deployment=%q` $labels.deployment -}}",
         f"Deployment {{{{ $labels.deployment }}}}: {_SAID[verdict]}",
     ]
     for number in (*_LATENCIES, *_EVIDENCE[verdict]):

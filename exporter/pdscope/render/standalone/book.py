@@ -50,4 +50,5 @@ class Book:
         self.records.append(Recorded(full, (*labels, *static), expr, why, tuple(static.items())))
         if not static:
             return full
-        return f"{full}{{{','.join(f'{label}="{value}"' for label, value in static.items())}}}"
+        matchers = ",".join(f'{label}="{value}"' for label, value in static.items())
+        return f"{full}{{{matchers}}}"

@@ -9,8 +9,10 @@ from pdscope.model.metric import Across, Kind, Metric
 from pdscope.model.topology import Role
 from pdscope.render.alerting.settings import Settings
 from pdscope.sources.adapter import Adapter, Series, spellings
-from pdscope.sources.engines import llm_d, smg, vllm, vllm_router
-from pdscope.sources.engines.sglang import METRICS as SGLANG
+from pdscope.sources.engines import llm_d, sglang, smg, vllm, vllm_router
+
+SGLANG = sglang.METRICS
+"""Its `/v1/loads` is JSON, which Prometheus does not read."""
 
 VLLM = vllm.ADAPTERS[0]
 ENGINES = (SGLANG, VLLM)
@@ -92,9 +94,7 @@ class Reader:
         self, metric: Metric, suffix: str, roles: Sequence[Role], adapters: Sequence[Adapter], *labels: str
     ) -> str:
         joined = "avg" if metric.spec.across is Across.MEAN else "sum"
-        return self._engines(
-            metric, suffix, roles, adapters, lambda s: f"rate({s}[{self.window}])", joined, *labels
-        )
+        return self._engines(metric, suffix, roles, adapters, lambda s: f"rate({s}[{self.window}])", joined, *labels)
 
     def _engines(
         self,

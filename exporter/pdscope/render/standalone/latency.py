@@ -133,8 +133,8 @@ def _bounds(book: Book, prefill: _Leg, decode: _Leg, router: _Leg, in_a_row: str
         book.deployment(
             f"ttft_p50_{bound}_seconds",
             either([*exact, f'{joined} {settings.by()} ({PREFIX}ttft_p50_bound_seconds{{bound="{bound}"}})']),
-            f"The median TTFT that users wait is at {_WORDS[bound]} this; with one leg, or a router that measures it, it "
-            "is exactly this.",
+            f"The median TTFT that users wait is at {_WORDS[bound]} this; with one leg, or a router that measures it, "
+            "it is exactly this.",
         )
         for bound, joined in (("low", "max"), ("high", "min"))
     )

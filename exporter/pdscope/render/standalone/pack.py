@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import wrap
 
 from pdscope.model.finding import Verdict
 from pdscope.render.alerting.pack import as_yaml
@@ -63,18 +64,16 @@ def standalone_file(made: Standalone) -> str:
         raise ValueError("two deployments have the same name")
     records = rulebook(Reader(made.settings, made.worker, made.window_seconds)).records
     interval = {} if made.interval_seconds is None else {"interval": made.settings.span(made.interval_seconds)}
-    groups = as_yaml(
-        {
-            "groups": [
-                {"name": "pdscope.standalone.rules", **interval, "rules": [_recording_rule(r) for r in records]},
-                {"name": "pdscope.standalone.alerts", **interval, "rules": list(alert_rules(made.settings))},
-            ]
-        }
+    told = "\n".join(_parameter_lines(made.deployments))
+    every = "".join(f"  {line}\n" for line in as_yaml(interval).splitlines()) if interval else ""
+    groups = [
+        {"name": "pdscope.standalone.rules", **interval, "rules": [_recording_rule(r) for r in records]},
+        {"name": "pdscope.standalone.alerts", **interval, "rules": list(alert_rules(made.settings))},
+    ]
+    return (
+        f"{_HEAD.format(worker=made.worker)}groups:\n- name: pdscope.standalone.parameters\n{every}  rules:\n{told}\n"
+        f"{as_yaml(groups)}"
     )
-    first, _, rest = groups.partition("\n")
-    lines = "\n".join(_parameter_lines(made.deployments))
-    head = _HEAD.format(worker=made.worker)
-    return f"{head}{first}\n- name: pdscope.standalone.parameters\n  rules:\n{lines}\n{rest}"
 
 
 def with_notes(runbooks: Mapping[str, str]) -> dict[str, str]:
@@ -88,8 +87,8 @@ def with_notes(runbooks: Mapping[str, str]) -> dict[str, str]:
 
 def _note(verdict: Verdict) -> str:
     return (
-        f"\nThis page serves `{standalone_name(verdict)}` of `rules/standalone.yml` too. Where that fires there may be no "
-        "daemon to ask: then look at the series `pdscope_standalone:*` of the deployment, which "
+        f"\nThis page serves `{standalone_name(verdict)}` of `rules/standalone.yml` too. Where that fires there may be "
+        "no daemon to ask: then look at the series `pdscope_standalone:*` of the deployment, which "
         "`docs/standalone-rules.md` lists.\n"
     )
 
@@ -106,7 +105,7 @@ def _parameter_lines(deployments: Sequence[Parameters]) -> Iterator[str]:
         before = ""
         for why, rule in parameters.rules(deployment):
             if why != before:
-                yield f"  # {why}"
+                yield from (f"  # {line}" for line in wrap(why, 116))
             before = why
             body = as_yaml([rule])
             yield from (f"  {line}" for line in body.splitlines())

@@ -80,6 +80,12 @@ class Parameters:
             thresholds=deployment.thresholds,
         )
 
+    @property
+    def unknown(self) -> tuple[str, ...]:
+        """Names of what is missing and keeps verdicts unknown."""
+        needed = ("slo_ttft_p50_seconds", "slo_itl_p50_seconds", "interconnect_bytes_per_second")
+        return tuple(name for name in needed if getattr(self, name) is None)
+
 
 EXAMPLE = Parameters(
     deployment="llama70b",

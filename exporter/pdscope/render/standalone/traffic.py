@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pdscope.model.metric import Metric
+from pdscope.model.topology import Role
 from pdscope.render.alerting.promql import select
 from pdscope.render.standalone import engines
 from pdscope.render.standalone.book import Book
 from pdscope.render.standalone.engines import SGLANG, VLLM, either
 from pdscope.render.standalone.latency import Latency
 from pdscope.render.standalone.parameters import CAPACITY, KV_BYTES
+from pdscope.sources.adapter import Adapter
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +55,11 @@ def traffic(book: Book, waits: Latency) -> Traffic:
     )
     arrivals = _arrivals(book, finished)
     size = _bytes_per_request(book, finished, prompt, achieved)
+    split = _split(book)
     demand = book.deployment(
-        "kv_transfer_demand_bytes_per_second", f"{arrivals} * {size}", "KV that wants to cross the link."
+        "kv_transfer_demand_bytes_per_second",
+        f"{arrivals} * {size} and {reader.settings.on()} {split}",
+        "KV that wants to cross the link.",
     )
     capacity = f"on (deployment) group_left () {select(CAPACITY)}"
     utilization = book.deployment(
@@ -85,6 +91,17 @@ def traffic(book: Book, waits: Latency) -> Traffic:
     return Traffic(finished, prompt, demand, achieved, utilization, time, share, in_flight)
 
 
+def _split(book: Book) -> str:
+    """1 where prefill and decode run apart: a unified engine moves no KV."""
+    by = book.reader.settings.by()
+    prefill, decode = (book.reader.mean(Metric.RUNNING, roles) for roles in (engines.PREFILL, engines.DECODE))
+    return book.deployment(
+        "disaggregated",
+        f"max {by} (\n{prefill}\n) * 0 + 1\nand\nmax {by} (\n{decode}\n)",
+        "1 where both roles are there; else absent.",
+    )
+
+
 def _arrivals(book: Book, served: str) -> str:
     """The router's; else what prefill finishes, with SGLang's growth of its transfer queue; else what decode does."""
     reader = book.reader
@@ -105,7 +122,7 @@ def _arrivals(book: Book, served: str) -> str:
 
 
 def _bytes_per_request(book: Book, served: str, prompt: str, achieved: str) -> str:
-    """As the daemon counts them: by transfers (SGLang), by tokens that came with them (vLLM), by requests; else told."""
+    """As the daemon counts them: by transfers (SGLang), by tokens that came along (vLLM), by requests; else told."""
     reader = book.reader
     sent = book.total(reader.counts(Metric.KV_TRANSFER_TIME, engines.PREFILL, (SGLANG,)))
     received = book.deployment(
@@ -130,9 +147,7 @@ def _bytes_per_request(book: Book, served: str, prompt: str, achieved: str) -> s
     )
 
 
-def _mean(
-    book: Book, metric: Metric, roles: tuple[engines.Role, ...], adapters: tuple[engines.Adapter, ...] = engines.ENGINES
-) -> str:
+def _mean(book: Book, metric: Metric, roles: Sequence[Role], adapters: Sequence[Adapter] = engines.ENGINES) -> str:
     """Sum by count over the window, of all workers together; the buckets do not matter."""
     reader = book.reader
     sums, counts = reader.sums(metric, roles, adapters), reader.counts(metric, roles, adapters)

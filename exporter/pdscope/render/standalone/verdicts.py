@@ -161,7 +161,8 @@ def _bandwidth(book: Book, moves: Traffic) -> str:
         ),
         "Whether transfers take a good part of TTFT, or many are in flight.",
     )
-    possible = f"({against(filled, '<=', f'(1 + {threshold('kv_transfer_bandwidth.excess')})')})"
+    most = f"(1 + {threshold('kv_transfer_bandwidth.excess')})"
+    possible = f"({against(filled, '<=', most)})"
     return book.deployment(
         "finding",
         all_of(full, slow, possible),
@@ -199,7 +200,9 @@ def _verdicts(book: Book, findings: Mapping[Verdict, str]) -> None:
     for verdict, holds in findings.items():
         condition = f"({holds})"
         if earlier:
-            condition = f"({condition} unless {on} ({' or '.join(f'({e} == 1)' for e in earlier)}))\nor\n{condition} * 0"
+            condition = (
+                f"({condition} unless {on} ({' or '.join(f'({e} == 1)' for e in earlier)}))\nor\n{condition} * 0"
+            )
         earlier.append(
             book.deployment("verdict", condition, "The bottleneck, as far as these rules can see.", verdict=verdict)
         )

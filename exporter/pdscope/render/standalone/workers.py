@@ -146,9 +146,7 @@ def _admission(book: Book, waits: Latency) -> tuple[str, str, str]:
 
     def queue(of: str) -> str:
         read = {"standing": reader.standing, "mean": reader.mean}[of]
-        sglang = [
-            read(m, engines.DECODE, (SGLANG,)) for m in (Metric.DECODE_ALLOCATION_QUEUE, Metric.WAITING_CAPACITY)
-        ]
+        sglang = [read(m, engines.DECODE, (SGLANG,)) for m in (Metric.DECODE_ALLOCATION_QUEUE, Metric.WAITING_CAPACITY)]
         vllm = [read(m, engines.DECODE, (VLLM,)) for m in (Metric.KV_FETCH_WAITING, Metric.KV_FETCH_LANDED)]
         return "\nor\n".join(f"(({a}) + ({b}))" for a, b in (sglang, vllm))
 
@@ -159,9 +157,7 @@ def _admission(book: Book, waits: Latency) -> tuple[str, str, str]:
     standing = book.worker(
         "admission_queue", f"{apart}\nor\n{mixed}", "The same; of a vLLM before 0.32 whatever waits, transfers too."
     )
-    sums, counts = (
-        read(Metric.ALLOCATION_TIME, engines.DECODE, (SGLANG,)) for read in (reader.sums, reader.counts)
-    )
+    sums, counts = (read(Metric.ALLOCATION_TIME, engines.DECODE, (SGLANG,)) for read in (reader.sums, reader.counts))
     mean = either([queue("mean"), reader.mean(Metric.WAITING_CAPACITY, engines.DECODE, (VLLM,))])
     done = reader.rate(Metric.REQUESTS_FINISHED, engines.DECODE)
     wait = book.worker(

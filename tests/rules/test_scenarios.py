@@ -1,0 +1,92 @@
+"""Each scenario of the demo in simulated time and through the whole: engines, diagnosis, `/metrics`, the real rules."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pdscope.demo.scenarios import SCENARIOS
+from pdscope.model.finding import Verdict
+from pdscope.render.alerting.alert import alert_name
+from support.promtool_case import RULES
+from support.scenario_pages import STEP_SECONDS, Samples, input_series, lasting, later, pages
+
+pytestmark = pytest.mark.promtool
+
+SIMULATED_SECONDS = 210
+"""After that what was exported since the first minute comes again, since a simulated minute takes half a second."""
+QUIET_SECONDS = 3600
+BEFORE_SECONDS = 600
+"""Healthy before a fault comes, so that it has the memory of the rules against it."""
+WITHIN_SECONDS = 600
+FAULTLESS = [scenario.name for scenario in SCENARIOS.values() if scenario.is_faultless]
+FAULTS = [scenario.name for scenario in SCENARIOS.values() if not scenario.is_faultless]
+FIRING = 'ALERTS{alertstate="firing"}'
+LOUD = 'ALERTS{alertstate="firing",severity=~"page|critical"}'
+FAILS_FAST = "kv_transfer_failing"
+"""Requests fail, and those that do not are in time: no objective is broken, so that it warns and does not page."""
+BESIDE = {"kv_pinned": {'{alertname="PdscopeKVLeaseExpired",severity="critical"}'}}
+"""What else wakes somebody: of the KV that nobody fetches, the lease ends."""
+
+
+def evaluate(promtool: str, folder: Path, exported: Sequence[Samples], asked: Mapping[str, set[str]]) -> None:
+    """At the end, each expression has to give these series, and nothing else.
+
+    Args:
+        promtool: program.
+        folder: to write in.
+        exported: by pdscope, a page a step.
+        asked: expression that has 1 as its value -> series.
+    """
+    end = (len(exported) - 1) * STEP_SECONDS
+    tests: list[dict[str, Any]] = [
+        {"expr": expr, "eval_time": f"{end}s", "exp_samples": [{"labels": labels, "value": 1} for labels in wanted]}
+        for expr, wanted in asked.items()
+    ]
+    document = {
+        "rule_files": [str(RULES / "recording.yml"), str(RULES / "alerts.yml")],
+        "evaluation_interval": f"{STEP_SECONDS}s",
+        "group_eval_order": ["pdscope.rules", "pdscope.alerts", "pdscope.meta"],
+        "tests": [
+            {
+                "interval": f"{STEP_SECONDS}s",
+                "input_series": input_series(exported),
+                "promql_expr_test": tests,
+            }
+        ],
+    }
+    path = folder / "scenario.yml"
+    path.write_text(json.dumps(document), encoding="utf-8")
+    done = subprocess.run([promtool, "test", "rules", path], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("name", FAULTLESS)
+def test_nothing_wrong_raises_nothing_for_an_hour(promtool: str, tmp_path: Path, name: str) -> None:
+    """From the start of the daemon on, and at no severity."""
+    exported = lasting(pages(name, SIMULATED_SECONDS), QUIET_SECONDS)
+    evaluate(promtool, tmp_path, exported, {f"max_over_time({FIRING}[{QUIET_SECONDS}s])": set()})
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_raises_its_own_alert_in_time(promtool: str, tmp_path: Path, name: str) -> None:
+    """Ten minutes after it came it fires, and in between nothing of any other stage has woken anybody."""
+    verdict = Verdict(SCENARIOS[name].verdict)
+    own, severity = alert_name(verdict), "warning" if name == FAILS_FAST else "page"
+    before = lasting(pages("healthy", SIMULATED_SECONDS), BEFORE_SECONDS)
+    after = lasting(pages(name, SIMULATED_SECONDS), WITHIN_SECONDS)
+    exported = (*before, *(later(samples, BEFORE_SECONDS) for samples in after))
+    span = BEFORE_SECONDS + WITHIN_SECONDS
+    expected = f'{{alertname="{own}",severity="{severity}",stage="{verdict.stage}"}}'
+    loud = {f'{{alertname="{own}",severity="page"}}'} if severity == "page" else set()
+    mine = f'{FIRING[:-1]},alertname="{own}",severity="{severity}"}}'
+    asked = {
+        f"count by (alertname, severity, stage) ({mine})": {expected},
+        f"count by (alertname, severity) (max_over_time({LOUD}[{span}s]))": loud | BESIDE.get(name, set()),
+    }
+    evaluate(promtool, tmp_path, exported, asked)
