@@ -2,8 +2,9 @@
 
 Each draw is a deployment of random size, model, hardware, engine and traffic with at most one thing wrong, of random
 severity. The simulator says by counterfactual which single resource is scarce (`physics.truth`); pdscope reads the
-pages of the same draw as it would read them over HTTP and knows nothing else. Prints the confusion table; `--write`
-puts it into docs/confusion.md.
+pages of the same draw as it would read them over HTTP and knows nothing else. vLLM exports nothing about CUDA graphs,
+so steps outside of them are drawn for SGLang alone. Prints the confusion table; `--write` puts it into
+docs/confusion.md.
 
     python benchmarks/confusion.py --draws 500 --seed 1 --jobs 2
 """
@@ -79,7 +80,7 @@ FAULTS: dict[str, Fault] = {
     "slow router": lambda d, r: changed(d, frontend={"router_seconds": _slow_router(d, r)}),
     "slow detokenizer": lambda d, r: changed(d, frontend={"detokenize_seconds_per_token": r.uniform(0.002, 0.004)}),
     "few graphs": lambda d, r: changed(
-        d, decode={"graph_ceiling": 2, "launch_seconds_per_layer": r.uniform(6e-4, 1e-3)}
+        d, engine="sglang", decode={"graph_ceiling": 2, "launch_seconds_per_layer": r.uniform(6e-4, 1e-3)}
     ),
     "slow host": lambda d, r: changed(d, decode={"host_seconds": r.uniform(0.05, 0.1)}),
     "small budget": lambda d, r: changed(d, prefill={"batch_tokens": 256, "pass_seconds": r.uniform(0.02, 0.05)}),

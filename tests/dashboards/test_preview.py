@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
-from xml.etree import ElementTree
+from xml.etree import ElementTree as ET
 
 import pytest
 from preview_dashboards import picture
@@ -18,7 +18,7 @@ each_board = pytest.mark.parametrize("board", boards(), ids=lambda board: board.
 
 
 def words(drawn: str) -> list[str]:
-    return [element.text or "" for element in ElementTree.fromstring(drawn).iter(f"{SVG}text")]
+    return [element.text or "" for element in ET.fromstring(drawn).iter(f"{SVG}text")]
 
 
 @each_board

@@ -23,14 +23,15 @@ either = pytest.mark.parametrize(("rule", "figures"), BOTH, ids=[rule.id for rul
 @pytest.mark.parametrize(
     "changes",
     [
-        {("p0", SignalId.PREFILL_QUEUE): 0.9},
+        {("p0", SignalId.PREFILL_QUEUE): 0.9, ("p0", SignalId.PREFILL_WAIT_TTFT_SHARE): 0.49},
+        changed({("p0", SignalId.PREFILL_QUEUE): 0.9}, WITHIN),
         changed(SHORT_WAIT, SMALL_SHARE),
         changed(SHORT_WAIT, WITHIN),
         changed(SHORT_WAIT, {SignalId.TTFT_P50: 2.0}),
         {("p0", SignalId.KV_FREE_REQUESTS): 0.99},
         {("p0", SignalId.KV_FREE_REQUESTS): None, ("p0", SignalId.KV_USAGE_NET): 0.97},
     ],
-    ids=["no queue stands", "other stages take longer", "short and within", "TTFT at limit", "pool full", "usage full"],
+    ids=["no queue stands", "none, within", "other stages take longer", "short and within", "TTFT at limit", "pool full", "usage full"],
 )
 def test_silent(rule: Rule, figures: Figures, changes: Changes) -> None:
     """A queue that passes, that hurts nobody, or that a full KV pool holds up."""
@@ -42,6 +43,7 @@ def test_silent(rule: Rule, figures: Figures, changes: Changes) -> None:
     "changes",
     [
         {("p0", SignalId.PREFILL_QUEUE): 1.0},
+        {("p0", SignalId.PREFILL_QUEUE): 0.9, ("p0", SignalId.PREFILL_WAIT_TTFT_SHARE): 0.5},
         SHORT_WAIT,
         {**SHORT_WAIT, ("p0", SignalId.PREFILL_WAIT_TTFT_SHARE): 0.2},
         SMALL_SHARE,
@@ -55,6 +57,7 @@ def test_silent(rule: Rule, figures: Figures, changes: Changes) -> None:
     ],
     ids=[
         "one request",
+        "comes and goes",
         "TTFT over",
         "TTFT over, a fifth of it",
         "saturated",
@@ -113,7 +116,8 @@ def test_any_percentile_may_be_over(rule: Rule, figures: Figures) -> None:
 @pytest.mark.parametrize(
     ("threshold", "changes", "value"),
     [
-        ("queue", {}, 32.0),
+        ("queue", {("p0", SignalId.PREFILL_WAIT_TTFT_SHARE): 0.4}, 32.0),
+        ("most", {("p0", SignalId.PREFILL_QUEUE): 0.9}, 0.96),
         ("ttft_share", SHORT_WAIT, 0.9),
         ("wait_to_service", WITHIN, 21.0),
         ("free", {("p0", SignalId.KV_FREE_REQUESTS): None}, 0.95),
@@ -139,7 +143,7 @@ def test_both_rules_have_the_same_thresholds() -> None:
     """One queue, one set of numbers."""
     assert prefill_compute.RULE.thresholds == prefill_queue.RULE.thresholds == prefill.THRESHOLDS
     assert {t.name for t in prefill.THRESHOLDS} == {
-        *("queue", "ttft_share", "wait_to_service", "free"),
+        *("queue", "most", "ttft_share", "wait_to_service", "free"),
         *("sm", "tensor", "flop", "flop_idle"),
     }
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from pdscope.analysis.histograms import Distribution, sum_of_waits
 from pdscope.model.finding import Truth, Verdict
 from pdscope.render.standalone.alerts import runbook, standalone_name
+from pdscope.render.standalone.latency import AT_LEAST, AT_MOST, PASS_BY
 from pdscope.render.standalone.pack import Standalone, standalone_file
 from pdscope.render.standalone.parameters import Parameters
 from pdscope.render.standalone.truth import all_of, any_of, negated
@@ -249,6 +255,35 @@ def test_logic_is_that_of_the_daemon(promtool: str, tmp_path: Path) -> None:
         # the name of a condition is of no importance
         questions.append({"expr": f"({expr}) + 0", "eval_time": "0s", "exp_samples": samples})
     run(promtool, tmp_path, found, values=questions)
+
+
+BUCKET_SECONDS, BUCKETS = 0.5, 16
+BOUNDS = (*(BUCKET_SECONDS * (n + 1) for n in range(BUCKETS)), math.inf)
+SHARES = st.lists(st.integers(0, 40), min_size=BUCKETS, max_size=BUCKETS).filter(lambda counts: sum(counts) >= 20)
+
+
+def distribution(counts: list[int]) -> Distribution:
+    values = np.array([*counts, 0], dtype=np.float64)
+    return Distribution(BOUNDS, values, float(values.sum()), 60.0)
+
+
+def quantile(of: Distribution, q: str) -> float:
+    found = of.quantile(float(q))
+    assert found is not None
+    return found.value
+
+
+@given(first=SHARES, second=SHARES, share=st.floats(float(PASS_BY), 1.0))
+def test_daemons_median_of_two_legs_is_within_the_bounds(first: list[int], second: list[int], share: float) -> None:
+    """Whatever the histograms; a little is lost since the daemon takes some points of each bucket."""
+    prefill, decode = distribution(first), distribution(second)
+    both = sum_of_waits(prefill, decode, share)
+    assert both is not None
+    median = both.quantile(0.5).value
+    grid = BUCKET_SECONDS / 4
+    assert median <= min(quantile(prefill, p) + quantile(decode, d) for p, d in AT_MOST) + grid
+    low = [quantile(prefill, p) + quantile(decode, d) for p, d in AT_LEAST]
+    assert median >= max(*low, quantile(decode, "0.5"), quantile(prefill, "0.45")) - grid
 
 
 def test_parameters_are_checked() -> None:

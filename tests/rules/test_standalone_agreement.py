@@ -18,6 +18,7 @@ from pdscope.model.report import DeploymentReport
 from pdscope.model.signal import SignalId
 from pdscope.render.standalone.pack import Standalone, standalone_file
 from pdscope.render.standalone.parameters import Parameters
+from pdscope.render.standalone.verdicts import VERDICTS
 from pdscope.runtime.offline import diagnose_bundle
 from pdscope.runtime.plugins import load_plugins
 from pdscope.sources.bundle import Bundle
@@ -129,12 +130,22 @@ def test_agrees_with_the_daemon(promtool: str, tmp_path: Path, path: Path) -> No
     assert said is None or report.diagnosis.verdict in FAMILY.get(said, {said})
 
 
-def test_something_is_said_of_every_kind() -> None:
-    """Each verdict of the rules has a story of its own, and no story names one that would do harm."""
-    from pdscope.render.standalone.verdicts import VERDICTS
+def test_a_contradiction_is_noticed(promtool: str, tmp_path: Path) -> None:
+    """The comparison above can fail."""
+    _, rules, recorded = replayed(FIXTURES / "runs" / "vllm-baseline")
+    for wrong in (
+        question("sum by (phase) (pdscope_standalone:phase) == 1", 1.0, phase="prefill"),
+        question("pdscope_standalone:itl_p50_seconds > 0", None),
+    ):
+        done = ask(promtool, tmp_path, rules, recorded, [wrong])
+        assert done.returncode == 1
+        assert "FAILED" in done.stdout + done.stderr
 
+
+def test_something_is_said_of_every_kind() -> None:
+    """Each verdict of the rules has a story of its own, and none names one that would do harm."""
     assert set(SAYS.values()) == set(VERDICTS)
     assert set(SAYS) <= {name_of(path) for path in bundles()}
     stories = yaml.safe_load((FIXTURES / "cases" / "expect.yaml").read_text(encoding="utf-8"))
     harmful = {name: set(story.get("not", ())) for name, story in stories.items()}
-    assert [name for name, verdict in SAYS.items() if verdict in harmful.get(name, set())] == ["s03-prefill-compute-bound"][:0]
+    assert [name for name, verdict in SAYS.items() if verdict in harmful.get(name, set())] == []

@@ -109,8 +109,12 @@ def _put_unstaged(board: Board, o: Observed) -> None:
         stages = [o.distribution(metric) for metric in (Metric.QUEUE_TIME, Metric.PREFILL_TIME)]
         if None in stages:
             return
-    known = [stage.mean for stage in stages if stage is not None and stage.mean is not None]
+    told = [stage for stage in stages if stage is not None and stage.mean is not None]
+    known = [stage.mean for stage in told if stage.mean is not None]
     if ttft is None or ttft.mean is None or not known or not user:
+        return
+    # vLLM tells the stages of a request at its end and TTFT at its first token: what differs in number is of others
+    if any(abs(stage.count - ttft.count) > _FEW + _SAME_REQUESTS * max(stage.count, ttft.count) for stage in told):
         return
     left = max(0.0, ttft.mean - sum(known))
     scope = instance_scope(o.instance.name)

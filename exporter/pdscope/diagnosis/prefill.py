@@ -37,8 +37,8 @@ def requests_wait(board: Bench) -> Truth:
     """
     stands = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, "queue")
     over = _ttft_over(board)
-    if board.signal(SignalId.PREFILL_WAIT_TTFT_SHARE) is not None and over is Truth.TRUE:
-        stands |= board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "most")
+    if stands is Truth.FALSE and over is Truth.TRUE and board.signal(SignalId.PREFILL_WAIT_TTFT_SHARE) is not None:
+        stands = board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "most")
     share = board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "ttft_share")
     saturated = board.weigh(SignalId.PREFILL_WAIT_TO_SERVICE, Op.GE, "wait_to_service")
     return stands & ((over & share) | saturated) & ~_pool_full(board)

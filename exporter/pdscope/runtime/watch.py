@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from urllib.parse import urlsplit
 
 from pdscope.analysis.beside import Reach
@@ -214,7 +215,7 @@ class Watch:
         return self._sources.get(stream, "unknown")
 
     def _target_states(self) -> list[TargetState]:
-        states = []
+        states: dict[tuple[str, str, str], TargetState] = {}
         for deployment in self.config.deployments:
             names = {*(i.name for i in deployment.instances), *(d.name for d in deployment.devices)}
             roles = {i.name: i.role for i in deployment.instances}
@@ -224,19 +225,32 @@ class Watch:
                     facts = self._facts(stream.target)
                     role = roles.get(stream.target) or role_of(facts, self.plugins.engines)
                     missing = self._missing.metrics(stream, newest, facts.get(Fact.ENGINE_VERSION), role)
-                    states.append(
-                        TargetState(
-                            deployment=deployment.name,
-                            target=stream.target,
-                            source=self._source(stream),
-                            up=newest.ok,
-                            duration_seconds=newest.duration_seconds,
-                            last_success=self._last_success.get(stream),
-                            missing_metrics=len(missing),
-                            failures=dict(self._failures.get(stream, {})),
-                        )
+                    state = TargetState(
+                        deployment=deployment.name,
+                        target=stream.target,
+                        source=self._source(stream),
+                        up=newest.ok,
+                        duration_seconds=newest.duration_seconds,
+                        last_success=self._last_success.get(stream),
+                        missing_metrics=len(missing),
+                        failures=dict(self._failures.get(stream, {})),
                     )
-        return states
+                    key = (state.deployment, state.target, state.source)
+                    states[key] = _same_page(states[key], state) if key in states else state
+        return list(states.values())
+
+
+def _same_page(one: TargetState, other: TargetState) -> TargetState:
+    """A page of devices is read once for each instance that it serves, but asked for once: the worse of the two."""
+    successes = [t for t in (one.last_success, other.last_success) if t is not None]
+    reasons = {*one.failures, *other.failures}
+    return replace(
+        one,
+        up=one.up and other.up,
+        last_success=min(successes, default=None),
+        missing_metrics=max(one.missing_metrics, other.missing_metrics),
+        failures={reason: max(one.failures.get(reason, 0), other.failures.get(reason, 0)) for reason in reasons},
+    )
 
 
 def _port(url: str) -> str:

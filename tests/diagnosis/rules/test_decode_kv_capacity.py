@@ -12,7 +12,7 @@ from support.signals import STORIES, Figures, changed, deployment, estimated, fi
 
 PUSHED = STORIES["decode_kv_capacity"]
 STUCK = changed(PUSHED, on("d0", {SignalId.PREEMPTIONS_PER_SECOND: 0.0, SignalId.GENERATION_RATE: 0.0}))
-ROOM = {SignalId.KV_FREE_REQUESTS: 1.0, SignalId.KV_USAGE_NET: 0.69}
+ROOM = {SignalId.KV_FREE_REQUESTS: 1.0, SignalId.KV_USAGE_NET: 0.49}
 
 
 @pytest.mark.parametrize(

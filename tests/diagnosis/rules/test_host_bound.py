@@ -102,7 +102,7 @@ def test_gaps_between_steps_stand_in_for_activity(busy: float | None, truth: Tru
     """The engine's own timer of its devices, where nobody measures these."""
     found = finding(RULE, changed(SPARE, BLIND, on("d0", {SignalId.DECODE_BUSY: busy})))
     assert found.truth is truth
-    assert found.decisive is (Quality.MEASURED if truth is Truth.TRUE else None)
+    assert found.decisive is (Quality.DERIVED if truth is Truth.TRUE else None)
 
 
 def test_devices_that_run_steps_all_the_time_wait_for_nobody() -> None:
@@ -177,6 +177,11 @@ def test_thresholds_are_configurable(name: str, value: float) -> None:
 
 def test_verdict() -> None:
     """Of the host, measured."""
-    diagnosis = verdict_of(SPARE).diagnosis
+    diagnosis = verdict_of(changed(SPARE, on("d0", {SignalId.GRAPH_MISS: 0.0}))).diagnosis
     assert (diagnosis.verdict, diagnosis.verdict.stage) == (Verdict.HOST_BOUND, Stage.HOST)
     assert diagnosis.confidence is Confidence.HIGH
+
+
+def test_who_does_not_tell_of_graphs_leaves_a_doubt() -> None:
+    """Kernels outside of graphs are launched by the host as well."""
+    assert verdict_of(SPARE).diagnosis.confidence is Confidence.MEDIUM

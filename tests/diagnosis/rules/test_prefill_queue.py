@@ -25,6 +25,7 @@ from support.signals import (
 )
 
 QUEUE = STORIES["prefill_queue"]
+NO_QUEUE = {SignalId.PREFILL_QUEUE: 0.0, SignalId.PREFILL_WAIT_TTFT_SHARE: 0.1}
 NO_TELEMETRY = changed(QUEUE, {("p0", SignalId.COMPUTE_UTILIZATION): None, ("p0", SignalId.TENSOR_UTILIZATION): None})
 
 
@@ -34,9 +35,9 @@ NO_TELEMETRY = changed(QUEUE, {("p0", SignalId.COMPUTE_UTILIZATION): None, ("p0"
         CALM,
         changed(QUEUE, on("p0", {SignalId.COMPUTE_UTILIZATION: 0.8})),
         changed(QUEUE, on("p0", {SignalId.TENSOR_UTILIZATION: 0.5})),
-        changed(QUEUE, on("p0", {SignalId.PREFILL_QUEUE: 0.0})),
+        changed(QUEUE, on("p0", NO_QUEUE)),
         changed(QUEUE, on("p0", {SignalId.KV_FREE_REQUESTS: 0.5})),
-        changed(NO_TELEMETRY, on("p0", {SignalId.PREFILL_QUEUE: 0.0})),
+        changed(NO_TELEMETRY, on("p0", NO_QUEUE)),
         changed(NO_TELEMETRY, on("p0", {SignalId.KV_FREE_REQUESTS: 0.5})),
     ],
     ids=["calm", "sm at limit", "tensor at limit", "no queue", "pool full", "blind, no queue", "blind, pool full"],

@@ -34,7 +34,7 @@ class SglangDecode(SglangDecoding):
                 self._stage("decode_waiting", waited)
                 self._observe("queue_time_seconds", waited)
             case "first_token_at":
-                self._stage("fake_output", request.first_token_at - request.joined_at)
+                self._stage("fake_output", request.first_computed_at - request.joined_at)
                 self._first_token(request)
             case "finished_at":
                 self._answer(request)

@@ -102,8 +102,9 @@ class VllmDecoding(VllmServer):
             "e2e_request_latency_seconds": seconds,
             "request_queue_time_seconds": scheduled_at - request.decode_arrived_at,
             "request_inference_time_seconds": request.finished_at - scheduled_at,
-            "request_prefill_time_seconds": request.first_token_at - scheduled_at,
-            "request_decode_time_seconds": request.finished_at - request.first_token_at,
+            # vLLM takes these from the engine core's time stamps, which the detokenizer comes after.
+            "request_prefill_time_seconds": request.first_computed_at - scheduled_at,
+            "request_decode_time_seconds": request.finished_at - request.first_computed_at,
             "request_time_per_output_token_seconds": request.tpot_seconds if request.output_tokens > 1 else 0.0,
         }
         self._observe("request_prefill_kv_computed_tokens", request.prompt_tokens)

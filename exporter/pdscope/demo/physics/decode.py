@@ -185,6 +185,7 @@ class DecodeInstance:
 
     def _first_tokens(self) -> None:
         for request in self._fresh:
+            request.first_computed_at = self._clock.now_seconds
             request.first_token_at = self.stepper.delivered_at
             self._observer.stamped(request, "first_token_at")
         self._fresh.clear()
@@ -288,6 +289,7 @@ class DecodeInstance:
         if request.first_token_at == request.first_token_at:
             return
         if generated:
+            request.first_computed_at = now
             request.first_token_at = self.stepper.deliver(now)
             self._observer.stamped(request, "first_token_at")
         else:

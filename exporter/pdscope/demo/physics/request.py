@@ -58,6 +58,7 @@ class Request:
         prefill_released_at: prefill has noticed and freed its KV.
         transfer_bytes: moved so far, all ranks; `descriptors` likewise.
         joined_at: in decode's batch, for the first time.
+        first_computed_at: a step has given its first token; the detokenizer has not.
         first_token_at: at the user, likewise `finished_at` for the last one.
         generated_tokens: known at a preemption and at the end.
         preemptions: how often decode took its memory back.
@@ -94,6 +95,7 @@ class Request:
     transfer_bytes: int = 0
     descriptors: int = 0
     joined_at: float = nan
+    first_computed_at: float = nan
     first_token_at: float = nan
     finished_at: float = nan
     generated_tokens: int = 0

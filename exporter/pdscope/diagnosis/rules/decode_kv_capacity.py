@@ -19,7 +19,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
         pushed = board.weigh(SignalId.PREEMPTIONS_PER_SECOND, Op.GT, 0.0) & _many(board)
         stuck = standstill(board)
         # an engine that pushes requests out has said itself that there was no memory, whatever the mean usage
-        pressed = board.weigh(SignalId.KV_USAGE_NET, Op.GE, "usage_when_pushed")
+        pressed = board.weigh(SignalId.KV_USAGE_NET, Op.GE, "usage_when_pushed") & _by_its_own(board)
         truth = (full & (pushed | stuck)) | (pressed & pushed)
         if stuck is Truth.TRUE:
             tail = f"{board.text(SignalId.WORK_IN_FLIGHT)} are there and not a single token comes out"
@@ -38,6 +38,14 @@ def evaluate(case: Case) -> Iterator[Finding]:
             culprits=(instance.name,),
             remedies=remedies,
         )
+
+
+def _by_its_own(board: Bench) -> Truth:
+    """Whether what fills the pool is mostly decode's work, and not KV that is still on its way."""
+    usage = board.value(SignalId.KV_USAGE)
+    if usage is None:
+        return Truth.UNKNOWN
+    return board.weigh(SignalId.KV_USAGE_NET, Op.GE, board.case.threshold(RULE, "own") * usage)
 
 
 def pool_full(board: Bench) -> Truth:
@@ -75,6 +83,7 @@ RULE = Rule(
     thresholds=(
         Threshold("free", 0.03, Unit.RATIO, "of a pool of unknown size, net, below which it counts as full"),
         Threshold("usage_when_pushed", 0.5, Unit.RATIO, "mean net usage of a pool that was full in between"),
+        Threshold("own", 0.7, Unit.RATIO, "of what is used, below which KV in flight fills the pool"),
         Threshold("preemptions", 0.01, Unit.RATIO, "preemptions a finished request; tensward's warning level"),
     ),
     remedies=("limit_running", "quantise_kv", "free_decode_memory", "add_decode", "shed_load"),

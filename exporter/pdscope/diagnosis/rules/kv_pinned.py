@@ -26,8 +26,9 @@ def evaluate(case: Case) -> Iterator[Finding]:
             full |= board.weigh(SignalId.KV_FREE_REQUESTS, Op.LE, "fits")
         full |= _expires(board)
         waiting = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, "queue")
-        if case.broken("ttft") is Truth.TRUE and board.signal(SignalId.PREFILL_WAIT_TTFT_SHARE) is not None:
-            waiting |= board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "most")
+        timed = board.signal(SignalId.PREFILL_WAIT_TTFT_SHARE) is not None
+        if waiting is Truth.FALSE and timed and case.broken("ttft") is Truth.TRUE:
+            waiting = board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "most")
         yield board.finding(
             full & waiting & _still(board) & _decode_has_room(board) & _nothing_moves(board),
             headline=f"{instance.name} holds {board.text(SignalId.KV_USAGE)} of its KV pool with "

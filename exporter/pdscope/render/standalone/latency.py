@@ -19,13 +19,13 @@ from pdscope.render.standalone.engines import SGLANG, VLLM, either
 from pdscope.render.standalone.parameters import PREFIX, ROUTING
 from pdscope.sources.adapter import Adapter
 
-_AT_MOST = (("0.75", "0.75"), ("0.6", "0.9"), ("0.9", "0.6"), ("0.55", "0.95"), ("0.95", "0.55"))
+AT_MOST = (("0.75", "0.75"), ("0.6", "0.9"), ("0.9", "0.6"), ("0.55", "0.95"), ("0.95", "0.55"))
 """Quantiles (prefill, decode): more than half of the requests are within both, so the median of the sum is too."""
 
-_AT_LEAST = (("0.2", "0.25"), ("0.35", "0.1"), ("0.05", "0.4"))
+AT_LEAST = (("0.2", "0.25"), ("0.35", "0.1"), ("0.05", "0.4"))
 """Fewer than half are within either. Prefill's are 0.05 lower, for requests that pass it by."""
 
-_PASS_BY = "0.95"
+PASS_BY = "0.95"
 """Share of requests that come through prefill, from which its quantiles bound the sum from below."""
 
 
@@ -115,10 +115,10 @@ def _bounds(book: Book, prefill: _Leg, decode: _Leg, router: _Leg, in_a_row: str
     settings = book.reader.settings
     on = settings.on()
     both = f"and {on} {in_a_row}"
-    whole = f"{both} and {on} ({prefill.counts} >= {_PASS_BY} * {decode.counts})"
+    whole = f"{both} and {on} ({prefill.counts} >= {PASS_BY} * {decode.counts})"
     half = _quantile("0.5", decode.buckets)
-    sides = [("high", f"{p}+{d}", _sum(prefill, p, decode, d), both) for p, d in _AT_MOST]
-    sides += [("low", f"{p}+{d}", _sum(prefill, p, decode, d), whole) for p, d in _AT_LEAST]
+    sides = [("high", f"{p}+{d}", _sum(prefill, p, decode, d), both) for p, d in AT_MOST]
+    sides += [("low", f"{p}+{d}", _sum(prefill, p, decode, d), whole) for p, d in AT_LEAST]
     sides += [("low", "decode 0.5", half, both), ("low", "prefill 0.45", _quantile("0.45", prefill.buckets), whole)]
     for bound, quantiles, value, condition in sides:
         book.deployment(

@@ -67,6 +67,7 @@ class Parameters:
         usable = link.capacity(deployment.interconnect, prefill, decode) if deployment.interconnect else None
         shape = deployment.model.kv or deployment.model.file_kv
         ranks = max((i.attention_ranks for i in decode), default=1)
+        routers = [i.profile.routing for i in deployment.of_role(Role.ROUTER) if i.profile.routing is not None]
         limits = {i.max_running for i in decode}
         limit = limits.pop() if len(limits) == 1 else None  # one number can only stand for equal instances
         return cls(
@@ -76,7 +77,7 @@ class Parameters:
             kv_bytes_per_token=kv.bytes_per_token(shape) * kv.wire_copies(shape, ranks) if shape else None,
             interconnect_bytes_per_second=usable.bytes_per_second if usable else None,
             max_running_requests=limit,
-            routing=deployment.routing,
+            routing=deployment.routing or next(iter(routers), None),
             thresholds=deployment.thresholds,
         )
 
