@@ -31,7 +31,15 @@ either = pytest.mark.parametrize(("rule", "figures"), BOTH, ids=[rule.id for rul
         {("p0", SignalId.KV_FREE_REQUESTS): 0.99},
         {("p0", SignalId.KV_FREE_REQUESTS): None, ("p0", SignalId.KV_USAGE_NET): 0.97},
     ],
-    ids=["no queue stands", "none, within", "other stages take longer", "short and within", "TTFT at limit", "pool full", "usage full"],
+    ids=[
+        "no queue stands",
+        "none, within",
+        "other stages take longer",
+        "short and within",
+        "TTFT at limit",
+        "pool full",
+        "usage full",
+    ],
 )
 def test_silent(rule: Rule, figures: Figures, changes: Changes) -> None:
     """A queue that passes, that hurts nobody, or that a full KV pool holds up."""

@@ -21,8 +21,8 @@ from support.boards import ROOT, boards
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from demo_history import START_UNIX_SECONDS, STEP_SECONDS, Act, write_history  # noqa: E402 - lies in scripts/
-from demo_prometheus import Prometheus, Range, Series, prometheus_on  # noqa: E402 - the same
+from demo_history import START_UNIX_SECONDS, STEP_SECONDS, Act, write_history
+from demo_prometheus import Prometheus, Range, Series, prometheus_on
 
 pytestmark = [pytest.mark.promtool, pytest.mark.timeout(180)]
 
@@ -123,5 +123,7 @@ def test_the_same_answers(where: str, both: Both) -> None:
 
 def test_most_expressions_have_an_answer(both: Both) -> None:
     """Agreement on nothing proves nothing."""
-    answered = [w for w, e in expressions().items() if answer(both.victoria, SHOWN.substituted(e, values(w.partition(":")[0])))]
+    answered = [
+        w for w, e in expressions().items() if answer(both.victoria, SHOWN.substituted(e, values(w.partition(":")[0])))
+    ]
     assert len(answered) > 80

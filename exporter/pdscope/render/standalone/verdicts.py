@@ -112,7 +112,8 @@ def _capacity(book: Book, stages: Workers, moves: Traffic) -> str:
     """The pool is full and requests are pushed out of it."""
     share = book.of_deployment(stages.preemptions, "/", f"({moves.finished} > 0)")
     many = f"({against(share, '>=', threshold('decode_kv_capacity.preemptions'))})"
-    pressed = f"({against(stages.net_usage, '>=', threshold('decode_kv_capacity.usage_when_pushed'))})"
+    net = f"({stages.net_usage} and {book.same_worker()} {stages.preemptions})"  # prefill's pool is none of this
+    pressed = f"({against(net, '>=', threshold('decode_kv_capacity.usage_when_pushed'))})"
     holds = book.worker(
         "finding",
         all_of(f"({stages.preemptions} > bool 0)", many, pressed),
