@@ -45,6 +45,9 @@ def workers(book: Book, waits: Latency, moves: Traffic) -> Workers:
         book.reader.mean(Metric.KV_USAGE, engines.ALL),
         "Share of the KV pool in use, KV in flight included.",
     )
+    running = book.worker(
+        "running_requests", book.reader.mean(Metric.RUNNING, engines.DECODE), "Requests in decode's batch, mean."
+    )
     net = _net_usage(book, usage)
     free = _free_requests(book, net, moves)
     queue, told_apart, share = _admission(book, waits)
@@ -54,8 +57,8 @@ def workers(book: Book, waits: Latency, moves: Traffic) -> Workers:
     return Workers(
         usage=usage,
         net_usage=net,
-        memory_full=_memory_full(book, usage, net, free),
-        slots_full=_slots_full(book),
+        memory_full=_memory_full(book, usage, net, free, running),
+        slots_full=_slots_full(book, running),
         prefill_full=_prefill_full(book, usage, free),
         admission_queue=queue,
         told_apart=told_apart,
@@ -103,8 +106,8 @@ def _free_requests(book: Book, net: str, moves: Traffic) -> str:
     )
 
 
-def _memory_full(book: Book, usage: str, net: str, free: str) -> str:
-    """Less is free than the next request needs, or nearly all is used.
+def _memory_full(book: Book, usage: str, net: str, free: str, running: str) -> str:
+    """Of decode: less is free than the next request needs, or nearly all is used.
 
     Where the gross usage leaves plenty, it is not full, whatever is in flight.
     """
@@ -113,7 +116,7 @@ def _memory_full(book: Book, usage: str, net: str, free: str) -> str:
     roomy = f"(({usage} < {_ROOMY}) * 0 unless {book.same_worker()} {free})"
     return book.worker(
         "kv_pool_full",
-        f"({any_of(short, f'({nearly})')})\nor\n(({nearly}) == 1)\nor\n{roomy}",
+        f"({any_of(short, f'({nearly})')}\nor\n{roomy})\nand {book.same_worker()} {running}",
         "Whether decode has no memory for the next request.",
     )
 
@@ -127,13 +130,10 @@ def _prefill_full(book: Book, usage: str, free: str) -> str:
     )
 
 
-def _slots_full(book: Book) -> str:
+def _slots_full(book: Book, running: str) -> str:
     """One slot, or a twentieth, stays empty while the next KV arrives."""
     limit = select(MAX_RUNNING)
     reached = f"clamp_min({limit} - clamp_min(0.05 * {limit}, 1), 1)"
-    running = book.worker(
-        "running_requests", book.reader.mean(Metric.RUNNING, engines.DECODE), "Requests in decode's batch, mean."
-    )
     return book.worker(
         "slots_full",
         f"{running} >= bool on (deployment) group_left () {reached}",
