@@ -61,7 +61,7 @@ def test_one_scrape_cannot_tell(runs: Path, tmp_path: Path, capsys: pytest.Captu
         (["check-config", "no-such-file.yml"], "no-such-file.yml"),
         (["check-config"], "needs a file, or --defaults"),
         (["explain", "kv_transfer_bandwith"], "kv_transfer_bandwith"),
-        (["demo", "--scenario", "nope"], "--scenario nope"),
+        (["demo", "--scenario", "nope"], "no scenario is called 'nope'"),
         (["serve", "--config.file", "no-such-file.yml"], "no-such-file.yml"),
     ],
 )
@@ -124,9 +124,12 @@ def test_explain_lists_and_prints_a_page(capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_demo_lists_its_scenarios(capsys: pytest.CaptureFixture[str]) -> None:
-    """--list prints a line each."""
+    """--list tells of each, and on which engine it runs."""
     assert main(["demo", "--list"]) == 0
-    assert "slow-link" in capsys.readouterr().out
+    listed = capsys.readouterr().out
+    assert "healthy (SGLang)" in listed
+    assert "kv_transfer_bandwidth (SGLang)" in listed
+    assert "kv_pinned (vLLM)" in listed
 
 
 def test_worst_exit_code_of_several_deployments(runs: Path) -> None:

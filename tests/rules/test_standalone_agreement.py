@@ -142,6 +142,36 @@ def test_a_contradiction_is_noticed(promtool: str, tmp_path: Path) -> None:
         assert "FAILED" in done.stdout + done.stderr
 
 
+def test_ranks_and_priorities_count_once(promtool: str, tmp_path: Path) -> None:
+    """Tensor-parallel ranks repeat each other, data-parallel ranks add up, and the empty priority is the total."""
+    target = 'deployment="chat",worker="p0",role="prefill"'
+    queue = {
+        f'sglang:num_queue_reqs{{{target},dp_rank="{dp}",tp_rank="{tp}",priority="{priority}"}}': waiting
+        for dp, tp, priority, waiting in (
+            *((0, tp, "", 5) for tp in range(4)),
+            *((0, tp, "1", 2) for tp in range(4)),
+            *((1, tp, "", 7) for tp in range(4, 8)),
+        )
+    }
+    finished = {
+        f'sglang:num_requests_total{{{target},priority="{priority}",is_streaming="{streaming}"}}': step
+        for priority, streaming, step in (("1", "true", 30), ("2", "true", 60), ("1", "false", 90))
+    }
+    series = [{"series": name, "values": f"{value}x600"} for name, value in queue.items()]
+    series += [
+        {"series": name, "values": " ".join(f"{1000 + n * step}{' _x49' if n < 12 else ''}" for n in range(13))}
+        for name, step in finished.items()
+    ]
+    wanted = {"deployment": "chat"}
+    questions = [
+        question("pdscope_standalone:prefill_queue + 0", 12.0, worker="p0", **wanted),
+        question("round(pdscope_standalone:arrivals_per_second, 0.001) + 0", 36.0, **wanted),
+    ]
+    rules = standalone_file(Standalone(deployments=(Parameters("chat"),), window_seconds=61))
+    done = ask(promtool, tmp_path, rules, Recording(series, 60), questions)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_something_is_said_of_every_kind() -> None:
     """Each verdict of the rules has a story of its own, and none names one that would do harm."""
     assert set(SAYS.values()) == set(VERDICTS)

@@ -108,7 +108,7 @@ def test_every_name_is_one_that_the_daemon_reads() -> None:
 
 def test_counters_are_rated_gauges_are_not_and_quantiles_are_of_summed_buckets() -> None:
     """The mistakes of other packs."""
-    functions = {"counter": {"rate"}, "histogram": {"rate"}, "gauge": {"avg_over_time", "min_over_time", "delta"}}
+    functions = {"counter": {"rate"}, "histogram": {"rate"}, "gauge": {"avg_over_time", "min_over_time", "deriv"}}
     for rule in groups()["pdscope.standalone.rules"]:
         for function, name in re.findall(r"(\w+)\(([a-zA-Z_][\w:]*)\{[^}]*\}\[", rule["expr"]):
             own = re.sub(r"^(sglang|vllm)_(?!router)", r"\1:", name)

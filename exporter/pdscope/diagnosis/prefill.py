@@ -97,8 +97,11 @@ def activity_signal(board: Bench) -> SignalId:
 
 def queue_text(board: Bench) -> str:
     """Queue and wait in words."""
+    queue = board.value(SignalId.PREFILL_QUEUE)
+    passing = queue is not None and queue < board.case.threshold(board.rule, "queue")
     return (
-        f"{board.text(SignalId.PREFILL_QUEUE)} wait for prefill on {board.scope.name} for "
+        f"{'requests, in a queue that comes and goes,' if passing else board.text(SignalId.PREFILL_QUEUE)} "
+        f"wait for prefill on {board.scope.name} for "
         f"{board.text(SignalId.PREFILL_WAIT)} ({board.text(SignalId.PREFILL_WAIT_TTFT_SHARE)} of TTFT)"
     )
 

@@ -43,11 +43,18 @@ ARRIVING = on("d0", {SignalId.KV_USAGE: 0.9, SignalId.KV_USAGE_NET: 0.3, SignalI
 """What fills the pool is KV that slow transfers are still bringing."""
 
 
+def test_a_queue_that_comes_and_goes() -> None:
+    """It counts where it is most of a TTFT that is over, and the sentence does not claim that it stands."""
+    found = finding(RULE, changed(SLOTS, on("d0", {SignalId.ADMISSION_QUEUE: 0.0, SignalId.ADMISSION_TTFT_SHARE: 0.5})))
+    assert found.truth is Truth.TRUE
+    assert found.headline.startswith("requests, in a queue that comes and goes, wait in front of d0")
+
+
 @pytest.mark.parametrize("held_up", [SLOTS, MEMORY, RESERVED], ids=["slots", "memory", "reserve"])
 @pytest.mark.parametrize(
     "changes",
     [
-        {SignalId.ADMISSION_QUEUE: 0.9},
+        {SignalId.ADMISSION_QUEUE: 0.9, SignalId.ADMISSION_TTFT_SHARE: 0.49},
         {SignalId.ADMISSION_TTFT_SHARE: 0.19},
         {SignalId.KV_RECEIVED_SHARE: 0.0},
     ],
@@ -168,7 +175,8 @@ def test_an_untold_queue_needs_an_explanation() -> None:
 @pytest.mark.parametrize(
     ("threshold", "figures", "value", "truth"),
     [
-        ("queue", SLOTS, 34.0, Truth.FALSE),
+        ("queue", changed(SLOTS, on("d0", {SignalId.ADMISSION_TTFT_SHARE: 0.4})), 34.0, Truth.FALSE),
+        ("most", changed(SLOTS, on("d0", {SignalId.ADMISSION_QUEUE: 0.9})), 0.99, Truth.FALSE),
         ("ttft_share", SLOTS, 0.95, Truth.FALSE),
         ("free", changed(RESERVED, ARRIVING), 0.75, Truth.TRUE),
         ("crowded", changed(RESERVED, ARRIVING), 0.95, Truth.TRUE),

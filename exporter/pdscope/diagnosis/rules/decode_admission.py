@@ -12,7 +12,7 @@ from pdscope.model.units import Unit
 
 
 def evaluate(case: Case) -> Iterator[Finding]:
-    """Per decode instance: a standing queue before its slots and memory that makes up a good part of TTFT.
+    """Per decode instance: a queue before its slots and memory that stands and is a good part of TTFT, or most of it.
 
     The queue itself is direct evidence where the engine tells it apart from transfers (SGLang's allocation wait, vLLM's
     fetch stages); where it does not, a full pool or a full batch must explain it. KV that is still arriving is taken
@@ -35,6 +35,9 @@ def _judge(case: Case, instance: Instance) -> Finding:
         SignalId.KV_USAGE_NET, Op.GE, 1.0 - board.case.threshold(RULE, "free")
     )
     told_apart = _told_apart(board)
+    passing = waiting is Truth.FALSE and told_apart is Truth.TRUE and case.broken("ttft") is Truth.TRUE
+    if passing and board.signal(SignalId.ADMISSION_TTFT_SHARE) is not None:
+        waiting = board.weigh(SignalId.ADMISSION_TTFT_SHARE, Op.GE, "most")
     cause = (told_apart & ~_held_by_transfers(board, slots, memory)) | slots | memory
     truth = waiting & long_wait & handed_over & cause
     wait = board.text(SignalId.ADMISSION_WAIT)
@@ -44,8 +47,8 @@ def _judge(case: Case, instance: Instance) -> Finding:
         decisive.append(SignalId.RUNNING_TO_LIMIT if slots is Truth.TRUE else SignalId.KV_USAGE_NET)
     return board.finding(
         truth,
-        headline=f"{board.text(SignalId.ADMISSION_QUEUE)} wait in front of {instance.name} for {wait} "
-        f"({share} of TTFT): {_why(board, slots, memory)}",
+        headline=f"{'requests, in a queue that comes and goes,' if passing else board.text(SignalId.ADMISSION_QUEUE)} "
+        f"wait in front of {instance.name} for {wait} ({share} of TTFT): {_why(board, slots, memory)}",
         strength=board.value(SignalId.ADMISSION_TTFT_SHARE) or 0.0,
         decisive=decisive,
         culprits=(instance.name,),
@@ -109,6 +112,7 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=(
         Threshold("queue", 1, Unit.REQUESTS, "requests that stand there during the newer half of the window"),
+        Threshold("most", 0.5, Unit.RATIO, "share of TTFT: a queue that comes and goes, and yet is most of it"),
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
         Threshold("free", 0.03, Unit.RATIO, "of a pool of unknown size, net, below which it counts as full"),
         Threshold("crawl", 0.05, Unit.RATIO, "of the link, that transfers in flight get: below, they hold the rest up"),

@@ -64,9 +64,8 @@ class Reader:
         return self._gauge(metric, roles, adapters, lambda s: f"min_over_time({s}[{self.newer_half}])")
 
     def growth(self, metric: Metric, roles: Sequence[Role], adapters: Sequence[Adapter] = ENGINES) -> str:
-        """A gauge, its net growth a second, by worker."""
-        seconds = f"{self.window_seconds * self.settings.time_scale:g}"
-        return self._gauge(metric, roles, adapters, lambda s: f"delta({s}[{self.window}]) / {seconds}")
+        """A gauge, its net growth a second, by worker. Not `delta`: VictoriaMetrics counts a new gauge from 0."""
+        return self._gauge(metric, roles, adapters, lambda s: f"deriv({s}[{self.window}])")
 
     def rate(self, metric: Metric, roles: Sequence[Role], adapters: Sequence[Adapter] = ENGINES) -> str:
         """A counter, its rate, by worker."""
