@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from urllib.request import Request, urlopen
 
@@ -87,6 +88,7 @@ def both(tmp_path_factory: pytest.TempPathFactory, promtool: str) -> Iterator[Bo
         yield Both(prometheus, victoria)
 
 
+@cache
 def expressions() -> dict[str, str]:
     """Where it stands -> expression, of rules and boards."""
     found: dict[str, str] = {}
