@@ -116,9 +116,11 @@ def _put_unstaged(board: Board, o: Observed) -> None:
     # vLLM tells the stages of a request at its end and TTFT at its first token: what differs in number is of others
     if any(abs(stage.count - ttft.count) > _FEW + _SAME_REQUESTS * max(stage.count, ttft.count) for stage in told):
         return
-    left = max(0.0, ttft.mean - sum(known))
     scope = instance_scope(o.instance.name)
-    source = f"mean TTFT of {o.instance.name}, {ttft.mean:.3g} s, less its {len(known)} stages, {sum(known):.3g} s"
+    # and while waits grow those that ended waited less than those that stand before admission now
+    held = max(sum(known), board.value(SignalId.ADMISSION_WAIT, scope) or 0.0)
+    left = max(0.0, ttft.mean - held)
+    source = f"mean TTFT of {o.instance.name}, {ttft.mean:.3g} s, less its {len(known)} stages, {held:.3g} s"
     board.put(SignalId.UNSTAGED_TTFT, left, Quality.DERIVED, source, scope=scope)
     board.put(SignalId.UNSTAGED_TTFT_SHARE, min(1.0, left / user), Quality.DERIVED, f"{source}, by TTFT", scope=scope)
 

@@ -11,7 +11,7 @@ SCENARIO = Scenario(
     draw=changed(
         VLLM_8B,
         deployment={"prefill_instances": 3},
-        traffic={"prompt_tokens": 12_000.0, "prompt_sigma": 0.3, "output_tokens": 700.0, "requests_per_second": 1.5},
+        traffic={"prompt_tokens": 12_000.0, "prompt_sigma": 0.3, "output_tokens": 700.0, "requests_per_second": 1.2},
         slo={"itl_p50_seconds": 0.009},
     ),
     verdict="decode_hbm_bandwidth",

@@ -20,6 +20,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
         stuck = standstill(board)
         # an engine that pushes requests out has said itself that there was no memory, whatever the mean usage
         pressed = board.weigh(SignalId.KV_USAGE_NET, Op.GE, "usage_when_pushed") & _by_its_own(board)
+        if case.broken("ttft") is Truth.FALSE and case.broken("itl") is Truth.FALSE:
+            pressed = Truth.FALSE  # a pool that is full now and then, and nobody feels it
         truth = (full & (pushed | stuck)) | (pressed & pushed)
         if stuck is Truth.TRUE:
             tail = f"{board.text(SignalId.WORK_IN_FLIGHT)} are there and not a single token comes out"

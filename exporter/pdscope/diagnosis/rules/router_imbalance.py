@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
-from pdscope.model.signal import SignalId, instance_scope
+from pdscope.model.signal import Quality, SignalId, instance_scope
 from pdscope.model.topology import Instance, Role
 from pdscope.model.units import Unit
 
@@ -57,9 +57,22 @@ def _between(case: Case, role: Role, members: Sequence[Instance]) -> Finding:
         strength=min(1.0, least[hot] / (4 * max(1.0, most[cold]))),
         decisive=(SignalId.WORK_LEAST,),
         culprits=culprits,
+        at_best=Quality.DERIVED if _more_than_all(case, len(members), len(culprits)) else Quality.MEASURED,
     )
     # what makes an instance slow explains why requests pile up on it, so it comes first
     return replace(found, before=Verdict.FRONTEND_BOUND) if slow else replace(found, outranks=_QUEUES)
+
+
+def _more_than_all(case: Case, members: int, hot: int) -> bool:
+    """Whether about all that the members could serve arrives, if each gave what the hot ones give.
+
+    Then balance alone is hardly enough, and confidence is not high.
+    """
+    arrivals = case.signals.value(SignalId.ARRIVALS_PER_SECOND)
+    served = case.signals.value(SignalId.REQUESTS_PER_SECOND)
+    if arrivals is None or not served or not hot:
+        return False
+    return arrivals > case.threshold(RULE, "load") * served * members / hot
 
 
 def _known(case: Case, signal: SignalId, members: Sequence[Instance]) -> Mapping[str, float]:
@@ -131,6 +144,7 @@ RULE = Rule(
         Threshold("room", 0.5, Unit.RATIO, "net usage of the emptiest's KV pool above which its few requests are long"),
         Threshold("seen", 0.75, Unit.RATIO, "scrapes of the emptiest by those of the fullest; fewer: it has just come"),
         Threshold("queue", 1, Unit.REQUESTS, "requests before a decode instance from which it answers for TTFT"),
+        Threshold("load", 0.9, Unit.RATIO, "arrivals by what all could serve; above, balance alone is not enough"),
         Threshold("output", 1.2, Unit.RATIO, "tokens of the fullest by those of the emptiest: below, it is only slow"),
     ),
     remedies=("router_policy", "less_affinity", "reset_router_state"),
