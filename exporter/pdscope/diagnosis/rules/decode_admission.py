@@ -35,7 +35,7 @@ def _judge(case: Case, instance: Instance) -> Finding:
         SignalId.KV_USAGE_NET, Op.GE, 1.0 - board.case.threshold(RULE, "free")
     )
     told_apart = _told_apart(board)
-    passing = waiting is Truth.FALSE and told_apart is Truth.TRUE and case.broken("ttft") is Truth.TRUE
+    passing = waiting is Truth.FALSE and told_apart is Truth.TRUE and case.broken("ttft") is Truth.TRUE and _many(board)
     if passing and board.signal(SignalId.ADMISSION_TTFT_SHARE) is not None:
         waiting = board.weigh(SignalId.ADMISSION_TTFT_SHARE, Op.GE, "most")
     cause = (told_apart & ~_held_by_transfers(board, slots, memory)) | slots | memory
@@ -54,6 +54,12 @@ def _judge(case: Case, instance: Instance) -> Finding:
         culprits=(instance.name,),
         remedies=_remedies(case, slots, memory),
     )
+
+
+def _many(board: Bench) -> bool:
+    """Whether a queue is there on average (Little's law): one request at a scrape or two is none."""
+    wait, served = board.value(SignalId.ADMISSION_WAIT), board.value(SignalId.REQUESTS_PER_SECOND)
+    return wait is not None and served is not None and wait * served >= board.case.threshold(RULE, "queue")
 
 
 def _told_apart(board: Bench) -> Truth:
