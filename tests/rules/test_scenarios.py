@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from pdscope.demo.scenarios import SCENARIOS
 from pdscope.model.finding import Verdict
 from pdscope.render.alerting.alert import alert_name
 from support.promtool_case import RULES
-from support.scenario_pages import STEP_SECONDS, Samples, input_series, lasting, later, pages
+from support.scenario_pages import STEP_SECONDS, Samples, held, input_series, lasting, later, pages
 
 pytestmark = pytest.mark.promtool
 
@@ -24,6 +25,8 @@ QUIET_SECONDS = 3600
 BEFORE_SECONDS = 600
 """Healthy before a fault comes, so that it has the memory of the rules against it."""
 WITHIN_SECONDS = 600
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+SOUND = {"healthy", "idle"}
 FAULTLESS = [scenario.name for scenario in SCENARIOS.values() if scenario.is_faultless]
 FAULTS = [scenario.name for scenario in SCENARIOS.values() if not scenario.is_faultless]
 FIRING = 'ALERTS{alertstate="firing"}'
@@ -32,6 +35,17 @@ FAILS_FAST = "kv_transfer_failing"
 """Requests fail, and those that do not are in time: no objective is broken, so that it warns and does not page."""
 BESIDE = {"kv_pinned": {'{alertname="PdscopeKVLeaseExpired",severity="critical"}'}}
 """What else wakes somebody: of the KV that nobody fetches, the lease ends."""
+
+
+def sound_bundles() -> list[Path]:
+    """Those of which nothing but `healthy` or `idle` is expected."""
+    cases = yaml.safe_load((FIXTURES / "cases" / "expect.yaml").read_text(encoding="utf-8"))
+    expected = {FIXTURES / "cases" / f"{name}.tar.gz": expect for name, expect in cases.items()}
+    for run in sorted((FIXTURES / "runs").iterdir()):
+        if run.is_dir():
+            expected[run] = yaml.safe_load((run / "expect.yaml").read_text(encoding="utf-8"))["expect"]
+    verdicts = {path: expect["verdict"] for path, expect in expected.items()}
+    return [path for path, said in verdicts.items() if {*([said] if isinstance(said, str) else said)} <= SOUND]
 
 
 def evaluate(promtool: str, folder: Path, exported: Sequence[Samples], asked: Mapping[str, set[str]]) -> None:
@@ -70,6 +84,15 @@ def evaluate(promtool: str, folder: Path, exported: Sequence[Samples], asked: Ma
 def test_nothing_wrong_raises_nothing_for_an_hour(promtool: str, tmp_path: Path, name: str) -> None:
     """From the start of the daemon on, and at no severity."""
     exported = lasting(pages(name, SIMULATED_SECONDS), QUIET_SECONDS)
+    evaluate(promtool, tmp_path, exported, {f"max_over_time({FIRING}[{QUIET_SECONDS}s])": set()})
+
+
+@pytest.mark.parametrize("bundle", sound_bundles(), ids=lambda path: path.name)
+def test_what_was_recorded_of_sound_services_raises_nothing_for_an_hour(
+    promtool: str, tmp_path: Path, bundle: Path
+) -> None:
+    """Captured runs and field cases in which nothing was wrong."""
+    exported = held(bundle, QUIET_SECONDS)
     evaluate(promtool, tmp_path, exported, {f"max_over_time({FIRING}[{QUIET_SECONDS}s])": set()})
 
 

@@ -15,6 +15,7 @@ from pdscope.demo.runner.stage import Stage
 from pdscope.demo.scenarios import SCENARIOS
 from pdscope.render import catalogue
 from pdscope.render.metrics import render_metrics
+from pdscope.runtime.offline import diagnose_bundle
 from pdscope.runtime.plugins import check, load_plugins
 from pdscope.runtime.settling import Settling
 from pdscope.runtime.watch import Watch
@@ -61,6 +62,13 @@ def pages(scenario: str, seconds: int, start: int = 0) -> tuple[Samples, ...]:
         if now % STEP_SECONDS == 0:
             exported.append(_samples(render_metrics(report, version=__version__)))
     return tuple(exported)
+
+
+def held(bundle: Path, seconds: int) -> tuple[Samples, ...]:
+    """What is said of a recorded bundle, again and again, as if its minute went on; from unix time 0 on."""
+    report, _ = diagnose_bundle(bundle)
+    said = later(_samples(render_metrics(report, version=__version__)), -report.generated_at)
+    return tuple(later(said, step * STEP_SECONDS) for step in range(seconds // STEP_SECONDS))
 
 
 def later(samples: Samples, seconds: float) -> Samples:
