@@ -9,31 +9,12 @@ import argparse
 import sys
 from pathlib import Path
 
+from written import differences, write
+
 from pdscope.render.alerting.settings import Settings
 from pdscope.render.dashboards.pack import files
 
 ROOT = Path(__file__).resolve().parents[1]
-
-
-def differences(root: Path, wanted: dict[str, str]) -> list[str]:
-    """What is to be written, and boards that are gone: paths below the root."""
-    there = {f"dashboards/{path.name}" for path in (root / "dashboards").glob("*.json")}
-    stale = [path for path, text in wanted.items() if _read(root / path) != text]
-    return sorted({*stale, *(there - set(wanted))})
-
-
-def write(root: Path, wanted: dict[str, str]) -> None:
-    """Write all boards, and remove those that are gone."""
-    for path in differences(root, wanted):
-        if path in wanted:
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(wanted[path], encoding="utf-8")
-        else:
-            (root / path).unlink()
-
-
-def _read(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,9 +29,9 @@ def main(arguments: list[str] | None = None) -> int:
     settings = Settings(runbook_url=options.runbook_url, diagnose_url=options.diagnose_url.rstrip("/"))
     wanted = dict(files(settings))
     if not options.check:
-        write(options.output, wanted)
+        write(options.output, wanted, "dashboards/*.json")
         return 0
-    stale = differences(options.output, wanted)
+    stale = differences(options.output, wanted, "dashboards/*.json")
     for path in stale:
         print(f"{options.output / path}: not what scripts/generate_dashboards.py writes")
     return 1 if stale else 0

@@ -9,6 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from written import differences, write
+
 from pdscope.config import load_config
 from pdscope.errors import PdscopeError
 from pdscope.render.alerting.pack import pack, rule_files, runbook_files
@@ -43,27 +45,6 @@ def parameters_of(path: Path) -> tuple[Parameters, ...]:
         Parameters.of(build_deployment(deployment, {}, plugins, {}, models.get(deployment.name)))
         for deployment in config.deployments
     )
-
-
-def differences(root: Path, wanted: dict[str, str]) -> list[str]:
-    """What is to be written, and runbooks of alerts that are gone: paths below the root."""
-    there = {f"{RUNBOOKS}/{path.name}" for path in (root / RUNBOOKS).glob("*.md")}
-    stale = [path for path, text in wanted.items() if _read(root / path) != text]
-    return sorted({*stale, *(there - set(wanted))})
-
-
-def write(root: Path, wanted: dict[str, str]) -> None:
-    """Write all files, and remove runbooks of alerts that are gone."""
-    for path in differences(root, wanted):
-        if path in wanted:
-            (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(wanted[path], encoding="utf-8")
-        else:
-            (root / path).unlink()
-
-
-def _read(path: Path) -> str | None:
-    return path.read_text(encoding="utf-8") if path.is_file() else None
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -116,9 +97,9 @@ def main(arguments: list[str] | None = None) -> int:
     )
     wanted = files(settings, alone)
     if not options.check:
-        write(options.output, wanted)
+        write(options.output, wanted, f"{RUNBOOKS}/*.md")
         return 0
-    stale = differences(options.output, wanted)
+    stale = differences(options.output, wanted, f"{RUNBOOKS}/*.md")
     for path in stale:
         print(f"{options.output / path}: not what scripts/generate_rules.py writes")
     return 1 if stale else 0

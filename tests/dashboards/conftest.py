@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ import pytest
 
 from pdscope.demo.scenarios import SCENARIOS
 from support.boards import LOSES_A_SOURCE, ROOT
+from support.programs import needed
 
 sys.path.insert(0, str(ROOT / "scripts"))  # the previews are made from such a history too
 
@@ -31,8 +31,7 @@ class History:
 @pytest.fixture(scope="session")
 def history(tmp_path_factory: pytest.TempPathFactory, promtool: str) -> Iterator[History]:
     """Each scenario as a deployment of its name, and one that loses a source."""
-    if shutil.which("prometheus") is None:
-        pytest.skip("prometheus is not on the PATH (Debian: apt-get install prometheus)")
+    needed("prometheus", package="prometheus")
     folder = tmp_path_factory.mktemp("prometheus")
     deployments = {name: [Act(name, SECONDS)] for name in SCENARIOS}
     lost = [Act("healthy", 30.0), Act("healthy", 30.0, lost="d0"), Act("healthy", SECONDS - 60.0)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,6 +22,7 @@ import httpx
 import pytest
 
 from pdscope.model.finding import Verdict
+from support.programs import needed
 
 ROOT = Path(__file__).parents[2]
 STACK = ROOT / "scripts" / "stack.py"
@@ -182,8 +182,7 @@ class Stack:
 @pytest.fixture
 def stack(webhook: Webhook, replica: Replica, tmp_path: Path, promtool: str) -> Iterator[Stack]:
     """Started by its own command; ended by SIGTERM, whatever the test left of it."""
-    if shutil.which("prometheus-alertmanager") is None:
-        pytest.skip("prometheus-alertmanager is not on the PATH (Debian: apt-get install prometheus-alertmanager)")
+    needed("prometheus-alertmanager", package="prometheus-alertmanager")
     options = ["--scenario=healthy", f"--speed={SPEED}", f"--time-scale={TIME_SCALE}", f"--webhook={webhook.url}"]
     process = subprocess.Popen(
         [sys.executable, STACK, *options, f"--replica={replica.address}"],

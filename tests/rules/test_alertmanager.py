@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 import socket
 import subprocess
 import time
@@ -17,6 +16,7 @@ import pytest
 import yaml
 
 from pdscope.render.alerting.inhibition import CAUSES
+from support.programs import needed
 from support.promtool_case import RULES
 
 pytestmark = pytest.mark.promtool
@@ -24,15 +24,14 @@ EXAMPLE = RULES / "alertmanager.example.yml"
 PATIENCE_SECONDS = 30.0
 
 
-def program(*names: str) -> str:
-    found = next((path for name in names if (path := shutil.which(name))), None)
-    if found is None:
-        pytest.skip(f"{names[0]} is not on the PATH (Debian: apt-get install prometheus-alertmanager)")
-    return found
-
-
 def amtool(*arguments: str) -> str:
-    run = subprocess.run([program("amtool"), *arguments], capture_output=True, text=True, timeout=30, check=False)
+    run = subprocess.run(
+        [needed("amtool", package="prometheus-alertmanager"), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=False,
+    )
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
 
@@ -82,7 +81,7 @@ def alertmanager(tmp_path_factory: pytest.TempPathFactory) -> Iterator[httpx.Cli
         port = free.getsockname()[1]
     folder = tmp_path_factory.mktemp("alertmanager")
     command = [
-        program("prometheus-alertmanager", "alertmanager"),
+        needed("prometheus-alertmanager", "alertmanager", package="prometheus-alertmanager"),
         f"--config.file={EXAMPLE}",
         f"--storage.path={folder}",
         f"--web.listen-address=127.0.0.1:{port}",

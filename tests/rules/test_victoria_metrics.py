@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +18,7 @@ import pytest
 import yaml
 
 from support.boards import ROOT, boards
+from support.programs import needed
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
@@ -77,9 +77,8 @@ def victoria_metrics_on(history: Path, folder: Path) -> Iterator[Prometheus]:
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory, promtool: str) -> Iterator[Both]:
     """The same simulated minutes in both."""
-    for program, package in (("prometheus", "prometheus"), ("victoria-metrics", "victoria-metrics")):
-        if shutil.which(program) is None:
-            pytest.skip(f"{program} is not on the PATH (Debian: apt-get install {package})")
+    for program in ("prometheus", "victoria-metrics"):
+        needed(program, package=program)
     folder = tmp_path_factory.mktemp("both")
     history = folder / "history.om"
     write_history(history, {name: [Act(name, SECONDS)] for name in SCENARIOS})
