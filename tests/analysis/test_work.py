@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdscope.analysis.board import Board
-from pdscope.analysis.work import put_failures, put_work
+from pdscope.analysis.work import put_failed_share, put_failures, put_work
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Signal, SignalId, SignalSet, instance_scope
 from pdscope.model.topology import Deployment, Role
@@ -218,3 +218,39 @@ def test_an_engine_that_counts_no_failures() -> None:
         signals(PAIR, {"d0": window({Metric.RUNNING: 1})}).get(SignalId.FAILURES_PER_SECOND, instance_scope("d0"))
         is None
     )
+
+
+def failed_share(rates: Mapping[str, float], served: float | None, recomputed: float | None = None) -> Signal | None:
+    """Of a board on which just these figures are."""
+    board = Board(PAIR.name)
+    for name, rate in rates.items():
+        board.put(SignalId.FAILURES_PER_SECOND, rate, Quality.MEASURED, "", scope=instance_scope(name))
+    board.put(SignalId.REQUESTS_PER_SECOND, served, Quality.MEASURED, "")
+    board.put(SignalId.RECOMPUTED_SHARE, recomputed, Quality.MEASURED, "", scope=instance_scope("d0"))
+    put_failed_share(board, PAIR)
+    return board.finish().get(SignalId.FAILED_SHARE)
+
+
+@pytest.mark.parametrize(
+    ("rates", "served", "recomputed", "share"),
+    [
+        ({"p0": 0.0, "d0": 0.0}, 4.0, None, 0.0),
+        ({"d0": 1.0}, 3.0, None, 0.25),
+        ({"p0": 1.0, "d0": 0.9}, 3.0, None, 0.25),  # the same requests on both sides
+        ({"p0": 0.5, "d0": 1.0}, 0.0, None, 1.0),
+        ({"d0": 1.0}, 3.0, 0.25, 0.0),  # computed again, and answered
+        ({"d0": 1.0}, 3.0, 0.001, 0.249),  # the one token that decode computes of every prompt
+    ],
+)
+def test_failed_requests_by_all_that_end(
+    rates: dict[str, float], served: float, recomputed: float | None, share: float
+) -> None:
+    found = failed_share(rates, served, recomputed)
+    assert found is not None
+    assert found.value == pytest.approx(share)
+    assert found.quality is Quality.DERIVED
+
+
+@pytest.mark.parametrize(("rates", "served"), [({}, 4.0), ({"d0": 1.0}, None), ({"d0": 0.0}, 0.0)])
+def test_no_share_of_nothing_and_none_of_what_nobody_counts(rates: dict[str, float], served: float | None) -> None:
+    assert failed_share(rates, served) is None

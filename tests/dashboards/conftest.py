@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
-
-from pdscope.demo.scenarios import SCENARIOS
-from support.boards import LOSES_A_SOURCE, ROOT
-from support.programs import needed
-
-sys.path.insert(0, str(ROOT / "scripts"))  # the previews are made from such a history too
-
 from demo_history import START_UNIX_SECONDS, STEP_SECONDS, Act, write_history
 from demo_prometheus import Prometheus, Range, prometheus_on
+
+from pdscope.demo.scenarios import SCENARIOS
+from support.boards import LOSES_A_SOURCE
+from support.programs import needed
 
 SECONDS = 80.0
 

@@ -32,6 +32,8 @@ VALUES = {
 }
 WORDS = {
     "and",
+    "or",
+    "unless",
     "on",
     "ignoring",
     "by",

@@ -117,6 +117,19 @@ def test_no_page_while_objectives_hold(promtool: str, tmp_path: Path) -> None:
     run(promtool, tmp_path, series([(5, quiet()), (22, near)]), alerts=alerts)
 
 
+def test_requests_that_fail_page_though_the_others_are_quick(promtool: str, tmp_path: Path) -> None:
+    """Latencies are those of whoever was served. Three in a hundred are a warning."""
+    name, verdict = standalone_name(Verdict.KV_TRANSFER_FAILING), Verdict.KV_TRANSFER_FAILING
+    for failures, severities in ((0.3, ["warning"]), (1.0, ["page", "warning"])):
+        failing = quiet() | {"d0/decode|vllm:nixl_num_failed_transfers_total{}": failures}
+        numbers = f"Failures of the worst worker {'1/s' if failures == 1.0 else '300m/s'}. Requests that end 10/s."
+        fires = [expected(verdict, severity, numbers) for severity in severities]
+        for one in fires:
+            notes = one["exp_annotations"]
+            notes["description"] = notes["description"].replace("6.25s", "250ms")
+        run(promtool, tmp_path, series([(5, quiet()), (22, failing)]), alerts=firing(name, {4.0: [], 21.0: fires}))
+
+
 def test_phase_alone_fires_nothing(promtool: str, tmp_path: Path) -> None:
     """Each phase, with no cause for any of them."""
     slow = histogram("d0/decode", "vllm:inter_token_latency_seconds", 1000, 0.08, le0_025=0.0, le0_05=0.0, le0_1=1.0)

@@ -46,7 +46,7 @@ def alert(verdict: Verdict, severity: str, numbers: str, deployment: str = "chat
     return rendered(
         NAMES[verdict],
         MEANINGS[verdict],
-        f"Deployment {deployment}: {MEANINGS[verdict]} {numbers}",
+        f"Deployment {deployment}: {MEANINGS[verdict]} {numbers}".rstrip(),
         deployment=deployment,
         severity=severity,
         stage=verdict.stage,
@@ -125,6 +125,50 @@ def test_each_objective_can_page(promtool: str, tmp_path: Path, number: str) -> 
     )
     steps = {9: [], 29: [alert(LINK, "warning", QUIET)], 49: [alert(LINK, s, numbers) for s in ("page", "warning")]}
     run(promtool, tmp_path, series(timeline), expect(LINK_NAME, steps))
+
+
+@pytest.mark.parametrize(("share", "pages"), [(0.05, False), (0.25, True)])
+def test_requests_that_fail_page_though_the_others_are_quick(
+    promtool: str, tmp_path: Path, share: float, *, pages: bool
+) -> None:
+    """Latencies are those of whoever was served. A failure in twenty is a warning still."""
+    failing = Say(Verdict.KV_TRANSFER_FAILING, extra={"pdscope_deployment_kv_transfer_failed_ratio": share})
+    numbers = f"{QUIET} Requests that fail {share * 100:g}%."
+    fires = [alert(Verdict.KV_TRANSFER_FAILING, s, numbers) for s in (("page", "warning") if pages else ("warning",))]
+    name = NAMES[Verdict.KV_TRANSFER_FAILING]
+    run(promtool, tmp_path, series([(10, Say()), (30, failing)]), expect(name, {9: [], 29: fires}))
+
+
+def nobody_served(verdict: Verdict, **other: Any) -> Say:
+    """Nothing finishes, and there is no first token of which to know a latency."""
+    return Say(verdict, ttft=None, itl=None, extra={"pdscope_deployment_requests_per_second": 0.0}, **other)
+
+
+def test_a_service_that_serves_nobody_pages_though_no_latency_is_known(promtool: str, tmp_path: Path) -> None:
+    verdict = Verdict.DECODE_KV_CAPACITY
+    timeline: Timeline = [(10, Say()), (30, nobody_served(verdict)), (60, Say())]
+    fires = [alert(verdict, severity, "Nobody is served.") for severity in ("page", "warning")]
+    run(promtool, tmp_path, series(timeline), expect(NAMES[verdict], {9: [], 29: fires, 58: []}))
+
+
+def test_a_service_that_nobody_asks_has_broken_nothing(promtool: str, tmp_path: Path) -> None:
+    """Idle for a quarter of an hour, then slots that are all taken: it pages after that, not at once."""
+    verdict = Verdict.DECODE_ADMISSION
+    timeline: Timeline = [(20, nobody_served(Verdict.IDLE)), (23, nobody_served(verdict)), (40, Say(verdict))]
+    run(
+        promtool,
+        tmp_path,
+        series(timeline),
+        expect(NAMES[verdict], {19: [], 28: [], 39: [alert(verdict, "warning", QUIET)]}),
+    )
+
+
+def test_a_replica_that_does_not_see_the_latencies_pages_nobody(promtool: str, tmp_path: Path) -> None:
+    """Requests finish there: latencies that nobody exports are no sign that nobody is served."""
+    verdict = Verdict.DECODE_ADMISSION
+    blind = Say(verdict, ttft=None, itl=None, extra={"pdscope_deployment_requests_per_second": 3.0})
+    fires = [alert(verdict, "warning", "")]
+    run(promtool, tmp_path, series([(10, Say()), (40, blind)]), expect(NAMES[verdict], {9: [], 39: fires}))
 
 
 LINK_EVIDENCE = {

@@ -25,6 +25,7 @@ class State:
     """What one replica says during a time.
 
     Attributes:
+        ttft, itl: medians; None: not known, so not exported.
         hangs: it goes on exporting, and diagnoses no more.
         extra: whole series, but for the labels of the target -> value.
     """
@@ -32,15 +33,15 @@ class State:
     verdict: Verdict = Verdict.HEALTHY
     confidence: Confidence = Confidence.HIGH
     phase: Phase = Phase.WITHIN_SLO
-    ttft: float = 1.0
-    itl: float = 0.04
+    ttft: float | None = 1.0
+    itl: float | None = 0.04
     hangs: bool = False
     extra: Mapping[str, float] = field(default_factory=dict)
 
     def samples(self, at: float, deployment: str) -> dict[str, float]:
         """Series without the labels of the target -> value."""
         d = f'deployment="{deployment}"'
-        return {
+        known = {
             "pdscope_build_info{": 1.0,
             f"pdscope_diagnosis_timestamp_seconds{{{d}": at,
             f"pdscope_deployment_ttft_p50_seconds{{{d}": self.ttft,
@@ -52,6 +53,7 @@ class State:
             **{f'pdscope_deployment_confidence{{{d},confidence="{c}"': float(c is self.confidence) for c in Confidence},
             **{f"{name}{{{d}{labels}": value for (name, labels), value in self._extra()},
         }
+        return {name: value for name, value in known.items() if value is not None}
 
     def _extra(self) -> list[tuple[tuple[str, str], float]]:
         parts = [(name.rstrip("}").partition("{"), value) for name, value in self.extra.items()]

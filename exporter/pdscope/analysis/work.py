@@ -8,7 +8,7 @@ from pdscope.analysis.board import Board
 from pdscope.analysis.observed import Observed
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, SignalId, instance_scope
-from pdscope.model.topology import Deployment, Role
+from pdscope.model.topology import Deployment, Instance, Role
 
 # what an instance of a role holds beside its running batch; each request is in one of them
 _QUEUES = {
@@ -103,3 +103,31 @@ def put_failures(board: Board, observed: Sequence[Observed]) -> None:
                 scope=instance_scope(o.instance.name),
                 age_seconds=max(r.age_seconds for r in rates),
             )
+
+
+def put_failed_share(board: Board, deployment: Deployment) -> None:
+    """Requests that end without an answer because their KV did not come, by all that end. Needs `put_failures`.
+
+    Both sides may count one failure, so the side that counts more stands for both. A prompt that decode computes again
+    (vLLM with `kv_load_failure_policy=recompute`) is answered: that share of decode's prompt tokens is taken off.
+    """
+    served = board.value(SignalId.REQUESTS_PER_SECOND)
+    failed = [
+        sum(rates)
+        for role in (Role.PREFILL, Role.DECODE)
+        if (rates := _known(board, SignalId.FAILURES_PER_SECOND, deployment.of_role(role)))
+    ]
+    if served is None or not failed or max(failed) + served <= 0.0:
+        return
+    recomputed = max(_known(board, SignalId.RECOMPUTED_SHARE, deployment.of_role(Role.DECODE)), default=0.0)
+    board.put(
+        SignalId.FAILED_SHARE,
+        max(0.0, max(failed) / (max(failed) + served) - recomputed),
+        Quality.DERIVED,
+        "failures of the side that counts more, by these and what finishes, less what decode computes again",
+    )
+
+
+def _known(board: Board, signal: SignalId, instances: Sequence[Instance]) -> list[float]:
+    values = (board.value(signal, instance_scope(instance.name)) for instance in instances)
+    return [value for value in values if value is not None]

@@ -112,6 +112,7 @@ DEPLOYMENT_SIGNALS: dict[SignalId, MetricDef] = {
         (SignalId.KV_ACHIEVED, "KV bytes that really cross the link."),
         (SignalId.LINK_CAPACITY, "What the interconnect can carry from prefill to decode: one way, after efficiency."),
         (SignalId.LINK_UTILIZATION, "KV demand by interconnect capacity."),
+        (SignalId.FAILED_SHARE, "Share of requests that fail in the KV transfer or its bootstrap, of all that end."),
         (SignalId.PREFILL_COMPUTE_UTILIZATION, "SM activity of the prefill devices, mean."),
         (SignalId.DECODE_HBM_UTILIZATION, "HBM-bandwidth utilisation of the decode devices, mean."),
         (SignalId.TTFT_ATTAINMENT, "Share of requests whose TTFT is within the p50 objective."),
@@ -120,7 +121,7 @@ DEPLOYMENT_SIGNALS: dict[SignalId, MetricDef] = {
         (SignalId.STABILITY_WINDOW, "How long TTFT and ITL p95 have stayed within 20 % of their median and the SLO."),
     )
 }
-"""Signals of the contract that this version computes, with their metric."""
+"""Signals of the deployment that are exported, with their metric."""
 
 HEADROOM = _gauge(
     "deployment_headroom_ratio", "deployment resource", "Spare share of a resource at today's shape of traffic."

@@ -75,6 +75,7 @@ class Control:
             "scenario": stage.scenario.name,
             "story": stage.scenario.story,
             "watch": stage.scenario.watch,
+            "on_seconds": round(stage.on_seconds, 3),
             "killed": sorted(stage.killed),
             "servers": list(stage.servers),
             "scenarios": list(SCENARIOS),

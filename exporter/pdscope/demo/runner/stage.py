@@ -56,6 +56,7 @@ class Stage:
         self.killed: frozenset[str] = frozenset()
         self.restarts = -1
         self._origin_seconds = 0.0
+        self._shown_seconds = seconds()
         self._is_touched = False
         self._launch(scenario.draw)
         self.simulation.run(warm_up_seconds)
@@ -70,6 +71,11 @@ class Stage:
     def servers(self) -> Mapping[str, Server]:
         """What listens, by name."""
         return self._servers
+
+    @property
+    def on_seconds(self) -> float:
+        """Simulated seconds since the scenario came on."""
+        return self._seconds() - self._shown_seconds
 
     def page(self, server: str, path: str) -> tuple[str, bytes] | None:
         """Content type and body at the present moment; None where there is no such page.
@@ -99,6 +105,7 @@ class Stage:
         sound = self.scenario.is_faultless and not self._is_touched
         live = found is not None and all(one.changes_live(self.draw) for one in found) and sound
         self.scenario = scenario
+        self._shown_seconds = self._seconds()
         if not live:
             self._launch(scenario.draw)
             return How.RESTART

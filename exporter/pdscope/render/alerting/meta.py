@@ -152,7 +152,7 @@ def _low_confidence(settings: Settings, recorded: Recording) -> Alert:
         ),
         summary="An objective is broken, and the verdict lacks a decisive signal.",
         description=f"{template.preamble(settings)}Deployment {{{{ $labels.deployment }}}}: what limits it hangs on a "
-        f"signal that is missing.{template.broken(recorded.objectives[0])}{template.evidence(())}",
+        f"signal that is missing.{template.broken(recorded.objectives[0], recorded.unserved)}{template.evidence(())}",
         runbook=Runbook(
             meaning="pdscope has a verdict, but says it with confidence `low`: a decisive signal is missing and the "
             "rest points one way. No alert of that verdict fires.",

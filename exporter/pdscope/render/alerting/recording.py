@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pdscope.model.finding import Confidence
+from pdscope.model.finding import Confidence, Verdict
+from pdscope.model.signal import SignalId
 from pdscope.render import catalogue
 from pdscope.render.alerting.promql import Recorded, select
 from pdscope.render.alerting.settings import Settings
@@ -16,6 +17,10 @@ _LATENCIES = {
 """Field of `Slo` -> metric of the latency that it bounds."""
 
 
+ALLOWED_FAILED_SHARE = 0.05
+"""Of requests, in the KV transfer: of more the users hear, whatever latencies the others have."""
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """All recording rules; alerts and dashboards name them by these fields."""
@@ -24,12 +29,14 @@ class Recording:
     confident: Recorded
     finding: Recorded
     objectives: tuple[Recorded, ...]
+    failing: Recorded
+    unserved: Recorded
     broken: Recorded
 
     @property
     def all(self) -> tuple[Recorded, ...]:
         """In the order of evaluation."""
-        return (self.verdict, self.confident, self.finding, *self.objectives, self.broken)
+        return (self.verdict, self.confident, self.finding, *self.objectives, self.failing, self.unserved, self.broken)
 
 
 def recording(settings: Settings) -> Recording:
@@ -51,6 +58,23 @@ def recording(settings: Settings) -> Recording:
             (("objective", name.removesuffix("_seconds")),),
         )
         for name, latency in _LATENCIES.items()
+    )
+    failed = select(catalogue.DEPLOYMENT_SIGNALS[SignalId.FAILED_SHARE])
+    finished, ttft = (
+        select(catalogue.DEPLOYMENT_SIGNALS[signal]) for signal in (SignalId.REQUESTS_PER_SECOND, SignalId.TTFT_P50)
+    )
+    failing = Recorded(
+        "deployment:pdscope_deployment_requests_failing:max",
+        ("deployment",),
+        f"max {settings.by()} (\n  ({failed} > bool {ALLOWED_FAILED_SHARE:g})\n  and {fresh}\n)",
+        f"1 while more than {ALLOWED_FAILED_SHARE * 100:g} % of requests fail in the KV transfer.",
+    )
+    unserved = Recorded(
+        "deployment:pdscope_deployment_unserved:max",
+        ("deployment",),
+        f"max {settings.by()} (\n  ({finished} == bool 0)\n  unless {ttft}\n"
+        f"  unless ignoring (verdict) {select(catalogue.VERDICT, verdict=Verdict.IDLE)} == 1\n  and {fresh}\n)",
+        "1 while no request gets its first token or finishes though some are there: then no latency is known.",
     )
     return Recording(
         verdict=Recorded(
@@ -74,10 +98,14 @@ def recording(settings: Settings) -> Recording:
             "1 where a rule has lately held, 0 where it did not; absent where no replica knows.",
         ),
         objectives=objectives,
+        failing=failing,
+        unserved=unserved,
         broken=Recorded(
             "deployment:pdscope_deployment_slo_broken:max",
             ("deployment",),
-            f"max {settings.by()} ({select(objectives[0])} > bool 1)",
-            "1 while any configured objective is broken; absent where none is configured or known.",
+            f"max {settings.by()} (\n  ({select(objectives[0])} > bool 1)\n  or {select(failing)}\n"
+            f"  or {select(unserved)}\n)",
+            "1 while any configured objective is broken, requests fail or nobody is served; absent where all of it is "
+            "unknown.",
         ),
     )

@@ -30,6 +30,7 @@ EVIDENCE_NAMES: dict[SignalId, str] = {
     SignalId.KV_ACHIEVED: "KV achieved",
     SignalId.LINK_CAPACITY: "Interconnect capacity",
     SignalId.LINK_UTILIZATION: "Demand by capacity",
+    SignalId.FAILED_SHARE: "Requests that fail",
     SignalId.PREFILL_COMPUTE_UTILIZATION: "Prefill compute",
     SignalId.DECODE_HBM_UTILIZATION: "Decode HBM bandwidth",
     SignalId.ROLE_IMBALANCE: "Imbalance of a role",
@@ -60,10 +61,12 @@ def evidence(signals: Sequence[SignalId]) -> str:
     return "".join(parts)
 
 
-def broken(objectives: Recorded) -> str:
-    """The objectives that are broken, whichever percentile they are of. Needs `preamble`."""
+def broken(objectives: Recorded, unserved: Recorded) -> str:
+    """The objectives that are broken, of whichever percentile, or that nobody is served. Needs `preamble`."""
     query = f"\n{{{{- range printf `{objectives.name}{{%s}} > 1` $of | query | sortByLabel `objective` }}}}"
-    return f'{query} {{{{ .Labels.objective }}}} is {{{{ .Value | printf "%.3g" }}}} times its objective.{{{{ end }}}}'
+    times = f'{query} {{{{ .Labels.objective }}}} is {{{{ .Value | printf "%.3g" }}}} times its objective.{{{{ end }}}}'
+    nobody = f"\n{{{{- with printf `{unserved.name}{{%s}} == 1` $of | query }}}} Nobody is served.{{{{ end }}}}"
+    return f"{times}{nobody}"
 
 
 def workers(verdict: Verdict) -> str:

@@ -12,7 +12,7 @@ from pdscope.render.alerting import template
 from pdscope.render.alerting.alert import Alert, Firing, Severity, alert_name
 from pdscope.render.alerting.pages import Pages
 from pdscope.render.alerting.promql import select
-from pdscope.render.alerting.recording import Recording
+from pdscope.render.alerting.recording import ALLOWED_FAILED_SHARE, Recording
 from pdscope.render.alerting.settings import Settings
 from pdscope.render.metrics import worker_states
 from pdscope.render.pages import MEANINGS
@@ -60,7 +60,8 @@ _TEXTS: Mapping[Verdict, _Text] = {
     ),
     Verdict.KV_TRANSFER_SETUP: _Text(_LINK, "Every request waits for its connection before any byte moves."),
     Verdict.KV_TRANSFER_FAILING: _Text(
-        (_S.KV_ACHIEVED, _S.REQUESTS_PER_SECOND), "Requests fail, or their prompts are computed again on decode."
+        (_S.FAILED_SHARE, _S.KV_ACHIEVED, _S.REQUESTS_PER_SECOND),
+        "Requests fail, or their prompts are computed again on decode.",
     ),
     Verdict.KV_PINNED: _Text(
         (_S.KV_ACHIEVED, _S.HEADROOM_PREFILL), "Prefill accepts nothing new until decode fetches, so users wait."
@@ -136,7 +137,7 @@ def _description(verdict: Verdict, texts: _Text, settings: Settings, recorded: R
     said = MEANINGS[verdict]
     return (
         f"{template.preamble(settings)}Deployment {{{{ $labels.deployment }}}}: {said}"
-        f"{template.broken(recorded.objectives[0])}{template.evidence(texts.evidence)}"
+        f"{template.broken(recorded.objectives[0], recorded.unserved)}{template.evidence(texts.evidence)}"
         f"{template.workers(verdict) if verdict in _ON_WORKERS else ''}"
     )
 
@@ -146,6 +147,7 @@ def _impact(texts: _Text, *, blames: bool) -> str:
         return f"{texts.impact} It never pages: nothing is explained."
     return (
         f"{texts.impact}\n\n"
-        f"`{Severity.PAGE}` while an objective is broken as well, `{Severity.WARNING}` while none is: the limit is "
-        "near, and users do not feel it yet."
+        f"`{Severity.PAGE}` while users feel it: an objective is broken as well, more than "
+        f"{ALLOWED_FAILED_SHARE * 100:g} % of requests fail in the transfer, or nobody is served at all. "
+        f"`{Severity.WARNING}` while they do not yet."
     )

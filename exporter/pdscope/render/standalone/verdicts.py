@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from pdscope.diagnosis.engine import ORDER
 from pdscope.model.finding import Phase, Verdict
 from pdscope.render.alerting.promql import select
+from pdscope.render.alerting.recording import ALLOWED_FAILED_SHARE
 from pdscope.render.standalone.book import Book
 from pdscope.render.standalone.engines import Reader
 from pdscope.render.standalone.latency import Latency, latency
@@ -35,11 +36,13 @@ def rulebook(reader: Reader) -> Book:
     ttft_over, itl_over = _objectives(book, waits)
     moves = traffic(book, waits)
     stages = workers(book, waits, moves)
+    failed = _failed_share(book, stages, moves)
+    _broken(book, (ttft_over, itl_over), _felt(book, waits, moves, failed))
     admits = _admission(book, stages, moves)
     findings = {
         Verdict.DECODE_KV_CAPACITY: _capacity(book, stages, moves),
         Verdict.DECODE_ADMISSION: admits,
-        Verdict.KV_TRANSFER_FAILING: _failing(book, stages, moves),
+        Verdict.KV_TRANSFER_FAILING: _failing(book, stages, failed),
         Verdict.KV_TRANSFER_BANDWIDTH: _bandwidth(book, moves),
         Verdict.PREFILL_QUEUE: _prefill(book, stages, ttft_over),
     }
@@ -59,8 +62,38 @@ def _objectives(book: Book, waits: Latency) -> tuple[str, str]:
     itl = book.deployment(
         "itl_over_objective", against(waits.itl, ">", SLO_ITL.name), "Whether the median ITL is over its objective."
     )
-    book.deployment("slo_broken", any_of(ttft, itl), "Whether an objective is broken.")
     return ttft, itl
+
+
+def _failed_share(book: Book, stages: Workers, moves: Traffic) -> str:
+    all_that_ends = book.of_deployment(stages.failures, "+", moves.finished)
+    return book.worker(
+        "kv_transfer_failed_share",
+        f"{stages.failures} / (({all_that_ends}) > 0)",
+        "Transfers and bootstraps of a worker that fail, by these and all requests that end.",
+    )
+
+
+def _felt(book: Book, waits: Latency, moves: Traffic, failed: str) -> tuple[str, str]:
+    """What breaks a promise without a latency to show for it: requests that fail, and nobody who is served."""
+    failing = book.deployment(
+        "requests_failing",
+        book.any_worker(f"{failed} > bool {ALLOWED_FAILED_SHARE:g}"),
+        "Whether too many requests fail in the KV transfer.",
+    )
+    unserved = book.deployment(
+        "unserved",
+        f"({moves.finished} == bool 0)\nunless\n{waits.ttft_mean}",
+        "Whether no request gets its first token or ends; also where nobody asks.",
+    )
+    return failing, unserved
+
+
+def _broken(book: Book, objectives: tuple[str, str], felt: tuple[str, str]) -> None:
+    without_latency = "\nor\n".join(f"({condition} == 1)" for condition in felt)
+    book.deployment(
+        "slo_broken", f"{without_latency}\nor\n{any_of(*objectives)}", "Whether users get less than was promised."
+    )
 
 
 def _phases(book: Book, ttft: str, itl: str) -> None:
@@ -123,7 +156,7 @@ def _capacity(book: Book, stages: Workers, moves: Traffic) -> str:
     return book.any_worker(holds)
 
 
-def _failing(book: Book, stages: Workers, moves: Traffic) -> str:
+def _failing(book: Book, stages: Workers, share: str) -> str:
     """Failures that decode's limit does not explain: a deadline may have run out in front of a full decode."""
     waits = f"({against(stages.admission_queue, '>=', threshold('decode_admission.queue'))})"
     limited = book.worker(
@@ -132,8 +165,6 @@ def _failing(book: Book, stages: Workers, moves: Traffic) -> str:
     unknown = f"({stages.admission_queue} unless {book.same_worker()} {limited})"
     by, on = book.reader.settings.by(), book.reader.settings.on()
     excused = f"max {by} (({limited} == 1) or {unknown})"
-    all_that_ends = book.of_deployment(stages.failures, "+", moves.finished)
-    share = f"({stages.failures} / ({all_that_ends} > 0))"
     holds = book.worker(
         "finding",
         f"({against(share, '>=', threshold('kv_transfer_failing.share'))}) * ({stages.failures} > bool 0)\n"
