@@ -29,7 +29,7 @@ DETECTION_SECONDS = 36.0
 """Simulated: a window of 30 s and three evaluations, 2 s each (docs/demo.md)."""
 BETWEEN_SCRAPES_SECONDS = 2.0
 """Simulated: a switch falls somewhere between two scrapes."""
-LAST_ANSWERS_SECONDS = 10.0
+LAST_ANSWERS_SECONDS = 15.0
 """Simulated: the longest answers to what was asked before `idle` came on; until then it is no idle deployment."""
 ANSWER_TIMEOUT_SECONDS = 10.0
 

@@ -6,14 +6,17 @@ import asyncio
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import Any
 
 import httpx
 import pytest
 import yaml
 
+from pdscope.demo.physics.draw import Draw, Traffic
 from pdscope.demo.runner import Demo
 from pdscope.demo.runner.demo import Time
+from pdscope.demo.runner.parameters import PARAMETERS
 from pdscope.demo.runner.stage import How, Stage
 from pdscope.demo.runner.tour import SWITCH_SECONDS, chosen, tour
 from pdscope.demo.scenarios import SCENARIOS, Scenario
@@ -142,6 +145,27 @@ async def test_a_change_by_hand_is_there_at_once() -> None:
         answer = await client.post("/", json={"parameter": "scenario", "value": "idle"})
         assert (await client.get("/")).json()["scenario"] == "idle"
         assert len(said) == 6
+
+
+def test_another_rate_counts_from_now_on() -> None:
+    """Without bursts, too; through a time in which nobody asks; and out of a wait that would have been long."""
+    made, now = stage("healthy")
+    made.play(replace(SCENARIOS["healthy"], draw=Draw(traffic=Traffic(requests_per_second=0.001, prompt_tokens=50.0))))
+    counted = []
+    for rate in (0.001, 20.0, 0.0, 5.0):
+        made.change(PARAMETERS["traffic.requests_per_second"], rate)
+        before = len(made.simulation.requests)
+        now[0] += 50.0
+        made.catch_up()
+        counted.append(len(made.simulation.requests) - before)
+    assert counted == [0, pytest.approx(1000, rel=0.1), 0, pytest.approx(250, rel=0.15)]
+    assert made.restarts == 1
+
+
+def test_a_rate_that_no_user_heeds_is_refused() -> None:
+    made, _ = stage("prefill_compute")
+    with pytest.raises(UsageError, match=r"make traffic\.concurrency null first"):
+        made.change(PARAMETERS["traffic.requests_per_second"], 1.5)
 
 
 async def test_a_killed_instance_answers_nobody_and_comes_back() -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import accumulate
-from math import log
+from math import inf, log
 from random import Random
 
 from pdscope.demo.physics.clock import Clock
 from pdscope.demo.physics.draw import Traffic
 from pdscope.demo.physics.request import Request
+
+_LOOK_SECONDS = 1.0
+"""So often somebody who waits longer than that looks whether the rate is another now."""
 
 
 class Users:
@@ -30,15 +33,16 @@ class Users:
         self._lengths = Random(f"{seed} lengths")
         self._popularity = list(accumulate(1.0 / (rank + 1) for rank in range(max(1, traffic.groups))))
         self._phase_ends_at = 0.0
-        self._rate = traffic.requests_per_second
+        self._factor = 1.0
         self._in_burst = True
+        self._next_at = self._drawn_rate = 0.0
         self.sent = 0
 
     def start(self) -> None:
         """Begins at the present."""
         users = self._traffic.concurrency
         if users is None:
-            self._clock.at(self._next_arrival(), self._arrive)
+            self._expect()
             return
         for _ in range(users):
             self._clock.after(self._arrivals.random() * 0.5, self._ask)
@@ -48,12 +52,34 @@ class Users:
         if self._traffic.concurrency is not None:
             self._clock.after(0.0, self._ask)
 
-    def _arrive(self) -> None:
-        self._ask()
-        self._clock.at(self._next_arrival(), self._arrive)
+    def _expect(self) -> None:
+        """Draws the moment of the next request."""
+        self._next_at = self._next_arrival()
+        self._drawn_rate = self._rate
+        self._wait()
+
+    def _wait(self) -> None:
+        self._clock.at(min(self._next_at, self._clock.now_seconds + _LOOK_SECONDS), self._look)
+
+    def _look(self) -> None:
+        """Arrivals have no memory, so another rate in the meantime is another draw from now on."""
+        if self._rate != self._drawn_rate:
+            self._expect()
+        elif self._clock.now_seconds < self._next_at:
+            self._wait()
+        else:
+            self._ask()
+            self._expect()
+
+    @property
+    def _rate(self) -> float:
+        """Requests a second in the present phase."""
+        return self._traffic.requests_per_second * self._factor
 
     def _next_arrival(self) -> float:
         now = self._clock.now_seconds
+        if self._traffic.requests_per_second <= 0.0:
+            return inf
         while True:
             if now >= self._phase_ends_at:
                 self._switch(now)
@@ -66,12 +92,12 @@ class Users:
         traffic = self._traffic
         factor, share = traffic.burst_factor, traffic.burst_share
         if factor <= 1.0:
-            self._phase_ends_at = float("inf")
+            self._phase_ends_at = inf
             return
         self._in_burst = not self._in_burst
         mean_seconds = traffic.burst_seconds if self._in_burst else traffic.burst_seconds * (1.0 - share) / share
         calm = max(0.0, (1.0 - factor * share) / (1.0 - share))
-        self._rate = traffic.requests_per_second * (factor if self._in_burst else calm)
+        self._factor = factor if self._in_burst else calm
         self._phase_ends_at = now + self._arrivals.expovariate(1.0 / mean_seconds)
 
     def _ask(self) -> None:

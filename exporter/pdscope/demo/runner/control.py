@@ -85,7 +85,7 @@ class Control:
                     "low": parameter.low,
                     "high": parameter.high,
                     "null": parameter.is_optional,
-                    "change": How.LIVE if parameter.changes_live(stage.draw) else How.RESTART,
+                    "change": How.LIVE if parameter.is_live else How.RESTART,
                 }
                 for name, parameter in PARAMETERS.items()
             },

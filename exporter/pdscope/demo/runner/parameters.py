@@ -41,12 +41,6 @@ class Parameter:
         value: Value = getattr(getattr(draw, self.part), self.field)
         return value
 
-    def changes_live(self, draw: Draw) -> bool:
-        """Whether it can be changed while `draw` runs. Without bursts the rate of arrivals is never looked up again."""
-        if self.name == "traffic.requests_per_second":
-            return draw.traffic.burst_factor > 1.0 and draw.traffic.concurrency is None
-        return self.is_live
-
     def read(self, value: object) -> Value:
         """`value` as this parameter takes it.
 
@@ -111,7 +105,7 @@ _ALL = (
     _seconds("frontend", "tokenize_seconds_per_token", 0.01),
     _seconds("frontend", "detokenize_seconds_per_token", 0.1, is_live=False),
     _share("frontend", "affinity"),
-    Parameter("traffic", "requests_per_second", 0.0, 1000.0, is_live=False),
+    Parameter("traffic", "requests_per_second", 0.0, 1000.0),
     _count("traffic", "concurrency", 10_000, is_live=False, is_optional=True),
     Parameter("traffic", "prompt_tokens", 2.0, 1e6),
     Parameter("traffic", "prompt_sigma", 0.0, 3.0),

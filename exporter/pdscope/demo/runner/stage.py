@@ -103,7 +103,7 @@ class Stage:
         """
         found = differences(self.draw, self._seeded(scenario.draw))
         sound = self.scenario.is_faultless and not self._is_touched
-        live = found is not None and all(one.changes_live(self.draw) for one in found) and sound
+        live = found is not None and all(one.is_live for one in found) and sound
         self.scenario = scenario
         self._shown_seconds = self._seconds()
         if not live:
@@ -118,11 +118,15 @@ class Stage:
         """Changes one cause by hand.
 
         Raises:
-            UsageError: the deployment cannot be made that way; all goes on as it was.
+            UsageError: the deployment cannot be made that way, or would not notice; all goes on as it was.
         """
+        if parameter is PARAMETERS["traffic.requests_per_second"] and self.draw.traffic.concurrency is not None:
+            raise UsageError(
+                f"{parameter.name}: users ask again when they are answered; make traffic.concurrency null first"
+            )
         if parameter.of(self.draw) == value:
             return How.NOTHING
-        if not parameter.changes_live(self.draw):
+        if not parameter.is_live:
             self._launch(with_value(self.draw, parameter, value))
             self._is_touched = True
             return How.RESTART
