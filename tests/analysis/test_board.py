@@ -83,3 +83,19 @@ def test_what_is_unknown_is_worth_least() -> None:
     board.put(SignalId.TTFT_MEAN, 1.0, Quality.MEASURED, "h")
     assert board.quality(SignalId.TTFT_MEAN) is Quality.MEASURED
     assert board.source(SignalId.TTFT_MEAN) == "h"
+
+
+def test_a_figure_that_does_not_say_its_age_is_as_old_as_the_data_behind_it() -> None:
+    board = Board("pd", {"p0": 1.0, "d0": 7.0})
+    board.put(SignalId.RUNNING, 1.0, Quality.MEASURED, "", scope=instance_scope("p0"))
+    board.put(SignalId.RUNNING, 1.0, Quality.MEASURED, "", scope=instance_scope("d0"), age_seconds=2.0)
+    board.put(SignalId.KV_DEMAND, 1.0, Quality.DERIVED, "")
+    board.put(SignalId.LINK_CAPACITY, 1.0, Quality.ASSUMED, "configuration")
+    found = board.finish()
+    asked = [
+        found.get(SignalId.RUNNING, instance_scope("p0")),
+        found.get(SignalId.RUNNING, instance_scope("d0")),
+        found.get(SignalId.KV_DEMAND),
+        found.get(SignalId.LINK_CAPACITY),
+    ]
+    assert [one.age_seconds for one in asked if one is not None] == [1.0, 2.0, 7.0, 0.0]

@@ -42,17 +42,14 @@ def put_beside(board: Board, observed: Sequence[Observed], reach: Mapping[str, R
 def _put_reach(board: Board, name: str, reach: Reach | None) -> None:
     if reach is None:
         return
-    scope = instance_scope(name)
-    board.put(SignalId.SILENT_SCRAPES, float(reach.silent), Quality.MEASURED, f"failed scrapes of {name}", scope=scope)
     told = "something answers, but not with metrics" if reach.answers else "nothing answers"
-    board.put(SignalId.ANSWERS, float(reach.answers), Quality.MEASURED, f"last scrape of {name}: {told}", scope=scope)
-    board.put(
-        SignalId.SCRAPE_COST,
-        reach.cost_ratio,
-        Quality.MEASURED,
-        f"time that {name} takes for its page by the interval at which it is asked",
-        scope=scope,
-    )
+    for signal, value, source in (
+        (SignalId.SILENT_SCRAPES, float(reach.silent), f"failed scrapes of {name}"),
+        (SignalId.ANSWERS, float(reach.answers), f"last scrape of {name}: {told}"),
+        (SignalId.SCRAPE_COST, reach.cost_ratio, f"time that {name} takes for its page by the interval of asking"),
+    ):
+        # known of this moment, however old what the instance last said
+        board.put(signal, value, Quality.MEASURED, source, scope=instance_scope(name), age_seconds=0.0)
 
 
 def _put_leases(board: Board, o: Observed) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pdscope.analysis.histograms import Quantile
@@ -11,9 +12,14 @@ from pdscope.model.signal import Quality, Scope, ScopeKind, Signal, SignalId, Si
 
 @dataclass(slots=True)
 class Board:
-    """Signals of one deployment in the making."""
+    """Signals of one deployment in the making.
+
+    Attributes:
+        ages_seconds: age of the newest datum of each instance, by its name.
+    """
 
     deployment: str
+    ages_seconds: Mapping[str, float] = field(default_factory=dict)
     signals: list[Signal] = field(default_factory=list)
     _known: dict[tuple[SignalId, Scope], Signal] = field(default_factory=dict)
 
@@ -30,16 +36,21 @@ class Board:
         source: str,
         *,
         scope: Scope | None = None,
-        age_seconds: float = 0.0,
+        age_seconds: float | None = None,
         samples: int = 0,
         bounds: tuple[float, float] | None = None,
     ) -> None:
-        """Add a figure; None and numbers that are not finite mean unknown and are left out."""
+        """Add a figure; None and numbers that are not finite mean unknown and are left out.
+
+        A figure that does not say how old it is, is as old as the data of its instance, or of the deployment's instance
+        that answered longest ago; a configured one has no age.
+        """
         if value is None or not math.isfinite(value):
             return
         where = scope or self.scope
         limits = bounds if bounds is not None and all(map(math.isfinite, bounds)) else None
-        made = Signal(signal, where, float(value), quality, source, max(0.0, age_seconds), samples, limits)
+        age = self._age(where, quality) if age_seconds is None else age_seconds
+        made = Signal(signal, where, float(value), quality, source, max(0.0, age), samples, limits)
         self.signals.append(made)
         self._known[signal, where] = made
 
@@ -81,6 +92,12 @@ class Board:
         """Origin of a figure of the deployment put before."""
         known = self._known.get((signal, self.scope))
         return "unknown" if known is None else known.source
+
+    def _age(self, where: Scope, quality: Quality) -> float:
+        if quality is Quality.ASSUMED:
+            return 0.0
+        oldest = max(self.ages_seconds.values(), default=0.0)
+        return self.ages_seconds.get(where.name, oldest) if where.kind is ScopeKind.INSTANCE else oldest
 
     def finish(self) -> SignalSet:
         """The immutable set."""

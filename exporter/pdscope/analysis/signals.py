@@ -50,11 +50,11 @@ def compute_signals(
     Returns:
         The known signals; unknown ones are absent.
     """
-    board = Board(deployment.name)
     observed = [
         Observed(i, [w for w in windows.get(i.name, ()) if now - w.times[-1] <= max_age_seconds], now)
         for i in deployment.instances
     ]
+    board = Board(deployment.name, {o.instance.name: o.age_seconds for o in observed if o.age_seconds is not None})
     put_latency(board, deployment, observed)
     put_traffic(board, deployment, observed)
     put_transfer(board, deployment, observed)
