@@ -161,6 +161,11 @@ def silenced(client: httpx.Client, deployment: str, alerts: Mapping[str, str]) -
             id="an instance that is down the lack of data",
         ),
         pytest.param(
+            {"PdscopeInstanceDown/page": "", "PdscopeInstanceDown/warning": "", "PdscopeTelemetryLost/warning": ""},
+            {"PdscopeInstanceDown/warning", "PdscopeTelemetryLost/warning"},
+            id="a page of a finding its own warning",
+        ),
+        pytest.param(
             {
                 "PdscopeLateKVRead/critical": "",
                 "PdscopeKVLeaseExpired/critical": "",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from support.promtool_case import Timeline, expect, rendered, run, series
 pytestmark = pytest.mark.promtool
 
 QUIET = "TTFT p50 1s (objective 2s). ITL p50 40ms (objective 50ms)."
+BROKEN = "ttft_p50 is 1.5 times its objective. TTFT p50 3s (objective 2s). ITL p50 40ms (objective 50ms)."
 LINK = Verdict.KV_TRANSFER_BANDWIDTH
 SOURCE = 'target="d0",source="vllm"'
 
@@ -70,6 +72,40 @@ def test_silent_instance_is_named(promtool: str, tmp_path: Path, name: str, rule
     ]
     fires = [beside(name, rule, summary, "warning", " No data from: d0.")]
     run(promtool, tmp_path, series(timeline), expect(name, {9: [], 15: [], 22: [], 39: fires, 69: []}))
+
+
+@pytest.mark.parametrize(
+    ("state", "numbers", "severities"),
+    [
+        (Say(), QUIET, ("warning",)),
+        (Say(ttft=3.0), BROKEN, ("page", "warning")),
+        (
+            Say(
+                Verdict.INSUFFICIENT_DATA,
+                Confidence.LOW,
+                ttft=None,
+                itl=None,
+                extra={"pdscope_deployment_requests_per_second": 0.0},
+            ),
+            "Nobody is served.",
+            ("page", "warning"),
+        ),
+    ],
+    ids=["the others make up for it", "an objective is broken", "nobody is served"],
+)
+def test_an_instance_that_is_down_pages_where_users_feel_it(
+    promtool: str, tmp_path: Path, state: Say, numbers: str, severities: tuple[str, ...]
+) -> None:
+    """The router still counts what finishes, if it is nothing."""
+    down = replace(state, extra={**state.extra, 'pdscope_finding_active{rule="instance_down"}': 1})
+    summary = "An instance does not answer."
+    fires = [
+        rendered(
+            "PdscopeInstanceDown", summary, f"Deployment chat: {summary} {numbers}", rule="instance_down", severity=s
+        )
+        for s in severities
+    ]
+    run(promtool, tmp_path, series([(10, Say()), (30, down)]), expect("PdscopeInstanceDown", {9: [], 29: fires}))
 
 
 def test_wrong_ratio_is_for_information(promtool: str, tmp_path: Path) -> None:

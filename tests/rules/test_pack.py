@@ -174,11 +174,12 @@ def test_alert_is_complete(alert: dict[str, Any]) -> None:
     assert "pdscope_deployment_phase" not in alert["expr"]
 
 
-def test_pages_need_a_broken_objective_and_critical_ones_a_wrong_read() -> None:
+def test_pages_need_a_broken_promise_with_its_cause_and_critical_ones_a_wrong_read() -> None:
     """Nothing else wakes anybody."""
     for alert in alerts():
         paging = alert["labels"]["severity"] == "page"
-        assert paging <= ("slo_broken" in alert["expr"] and "verdict_confident" in alert["expr"])
+        explained = "verdict_confident" in alert["expr"] or 'rule="instance_down"' in alert["expr"]
+        assert paging <= ("slo_broken" in alert["expr"] and explained)
     critical = {a["alert"] for a in alerts() if a["labels"]["severity"] == "critical"}
     assert critical == {"PdscopeLateKVRead", "PdscopeKVLeaseExpired"}
 

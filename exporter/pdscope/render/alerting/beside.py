@@ -11,7 +11,7 @@ from pdscope.render.alerting.pages import Pages
 from pdscope.render.alerting.promql import select
 from pdscope.render.alerting.recording import Recording
 from pdscope.render.alerting.settings import Settings
-from pdscope.render.alerting.verdicts import KEEP_SECONDS, VERDICT_SHARE, WINDOW_SECONDS
+from pdscope.render.alerting.verdicts import KEEP_SECONDS, PAGE_FOR_SECONDS, VERDICT_SHARE, WINDOW_SECONDS, broken
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,8 @@ class _Finding:
 
     Attributes:
         rule: id of the finding.
-        severity: its only one.
+        severity: its own.
+        pages: it also pages where users feel it (an objective is broken): then it explains that.
         rare: a single time is enough; otherwise it must hold for most of the window.
         for_seconds: how long the condition holds before it fires.
         keep_seconds: how long it goes on firing.
@@ -31,6 +32,7 @@ class _Finding:
     summary: str
     impact: str
     severity: Severity = Severity.WARNING
+    pages: bool = False
     rare: bool = False
     for_seconds: float = 120.0
     keep_seconds: float = KEEP_SECONDS
@@ -63,7 +65,10 @@ _FINDINGS = (
     _Finding(
         "instance_down",
         "An instance does not answer.",
-        "The others carry its load. What is said about the deployment is about the rest of it.",
+        "The others carry its load. What is said about the deployment is about the rest of it.\n\n"
+        f"`{Severity.PAGE}` while users feel it: an objective is broken as well, requests fail in the transfer, or "
+        f"nobody is served at all. `{Severity.WARNING}` while the others make up for it.",
+        pages=True,
         silent=True,
     ),
     _Finding(
@@ -91,13 +96,18 @@ def finding_alerts(settings: Settings, recorded: Recording, pages: Pages) -> tup
 def _alert(finding: _Finding, settings: Settings, recorded: Recording, pages: Pages) -> Alert:
     series = f"{select(recorded.finding, rule=finding.rule)}[{settings.span(WINDOW_SECONDS)}]"
     expr = f"max_over_time({series}) > 0" if finding.rare else f"avg_over_time({series}) > {VERDICT_SHARE:g}"
+    own = Firing(finding.severity, expr, finding.for_seconds, finding.keep_seconds)
+    felt = f"{expr}\nand {settings.on()} {broken(settings, recorded)}"
+    page = Firing(Severity.PAGE, felt, PAGE_FOR_SECONDS, finding.keep_seconds)
     return Alert(
         name=alert_name(finding.rule),
-        firings=(Firing(finding.severity, expr, finding.for_seconds, finding.keep_seconds),),
+        firings=(page, own) if finding.pages else (own,),
         summary=finding.summary,
         description=(
             f"{template.preamble(settings)}Deployment {{{{ $labels.deployment }}}}: {finding.summary}"
-            f"{template.silent_targets() if finding.silent else ''}{template.evidence(finding.evidence)}"
+            f"{template.silent_targets() if finding.silent else ''}"
+            f"{template.broken(recorded.objectives[0], recorded.unserved) if finding.pages else ''}"
+            f"{template.evidence(finding.evidence)}"
         ),
         runbook=pages.of_rule(finding.rule, finding.impact, finding.evidence),
     )

@@ -49,6 +49,8 @@ pairs nothing of one making the other.
 EVERYTHING = {"PdscopeExporterDown": "PdscopeReplicaDown", "PdscopeDiagnosisStale": "PdscopeReplicaStale"}
 """Where nothing is known any more, that a part is not known is no news."""
 
+_OF_VERDICTS = {alert_name(verdict) for verdict in Verdict}
+
 _ABOVE = {
     Severity.CRITICAL: (Severity.CRITICAL, Severity.PAGE, Severity.WARNING, Severity.INFO),
     Severity.PAGE: (Severity.PAGE, Severity.WARNING, Severity.INFO),
@@ -65,6 +67,11 @@ def inhibit_rules(settings: Settings, severities: Mapping[str, tuple[Severity, .
         severities: of each alert.
     """
     rules = [_rule('severity="page"', 'severity="warning",verdict!=""', settings.identity)]
+    rules += [
+        _rule(f'alertname="{name}",severity="page"', f'alertname="{name}",severity="warning"', settings.identity)
+        for name, its in severities.items()
+        if {Severity.PAGE, Severity.WARNING} <= set(its) and name not in _OF_VERDICTS
+    ]
     for cause, symptoms in CAUSES.items():
         rules += [
             _rule(

@@ -9,7 +9,7 @@ from pdscope.render.alerting.alert import Alert, Firing, Runbook, Severity
 from pdscope.render.alerting.promql import select
 from pdscope.render.alerting.recording import Recording
 from pdscope.render.alerting.settings import Settings
-from pdscope.render.alerting.verdicts import BROKEN_SHARE, KEEP_SECONDS, VERDICT_SHARE, WINDOW_SECONDS
+from pdscope.render.alerting.verdicts import KEEP_SECONDS, VERDICT_SHARE, WINDOW_SECONDS, broken
 
 _TARGET = "{{ $labels.target }} ({{ $labels.source }}) of deployment {{ $labels.deployment }}"
 _SILENT = "Alerts on verdicts cannot fire."
@@ -142,12 +142,11 @@ def _low_confidence(settings: Settings, recorded: Recording) -> Alert:
     window = settings.span(WINDOW_SECONDS)
     blaming = "|".join(verdict for verdict in Verdict if verdict.stage is not Stage.NONE)
     said, sure = (f'{r.name}{{verdict=~"{blaming}"}}' for r in (recorded.verdict, recorded.confident))
-    broken = f"avg_over_time({select(recorded.broken)}[{window}]) > {BROKEN_SHARE:g}"
     return Alert(
         name="PdscopeLowConfidence",
         firings=_warning(
             f"sum {settings.by()} (avg_over_time({said}[{window}]) - avg_over_time({sure}[{window}])) "
-            f"> {VERDICT_SHARE:g}\nand {settings.on()} {broken}",
+            f"> {VERDICT_SHARE:g}\nand {settings.on()} {broken(settings, recorded)}",
             600.0,
         ),
         summary="An objective is broken, and the verdict lacks a decisive signal.",

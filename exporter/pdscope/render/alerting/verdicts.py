@@ -113,6 +113,11 @@ def verdict_alerts(settings: Settings, recorded: Recording, pages: Pages) -> tup
     return tuple(_alert(verdict, settings, recorded, pages) for verdict in Verdict if verdict in _TEXTS)
 
 
+def broken(settings: Settings, recorded: Recording) -> str:
+    """That users got less than was promised for a good part of the window."""
+    return f"avg_over_time({select(recorded.broken)}[{settings.span(WINDOW_SECONDS)}]) > {BROKEN_SHARE:g}"
+
+
 def _alert(verdict: Verdict, settings: Settings, recorded: Recording, pages: Pages) -> Alert:
     blames = verdict.stage is not Stage.NONE
     texts = _TEXTS[verdict]
@@ -120,9 +125,9 @@ def _alert(verdict: Verdict, settings: Settings, recorded: Recording, pages: Pag
     source = recorded.confident if blames else recorded.verdict
     window = settings.span(WINDOW_SECONDS)
     holds = f"avg_over_time({select(source, verdict=verdict)}[{window}]) > {VERDICT_SHARE:g}"
-    broken = f"avg_over_time({select(recorded.broken)}[{window}]) > {BROKEN_SHARE:g}"
     warning = Firing(Severity.WARNING, holds, WARNING_FOR_SECONDS, KEEP_SECONDS)
-    page = Firing(Severity.PAGE, f"{holds}\nand {settings.on()} {broken}", PAGE_FOR_SECONDS, KEEP_SECONDS)
+    felt = f"{holds}\nand {settings.on()} {broken(settings, recorded)}"
+    page = Firing(Severity.PAGE, felt, PAGE_FOR_SECONDS, KEEP_SECONDS)
     return Alert(
         name=alert_name(verdict),
         firings=(page, warning) if blames else (warning,),
