@@ -1,5 +1,5 @@
 # Every target installs what it needs into $(VENV) first, once per change of pyproject.toml.
-#   make test ARGS='-k kv_transfer -x'      make demo ARGS='--scenario kv_transfer_bandwidth'
+#   make test ARGS='-k kv_transfer -x -n0'      make demo ARGS='--scenario kv_transfer_bandwidth'
 
 VENV ?= .venv
 # The Python that makes $(VENV): the first that is new enough. `make PYTHON=/opt/python/bin/python3 test` overrides it.
@@ -25,7 +25,7 @@ stack: $(RUNTIME) ## the demo with Prometheus and Alertmanager of Debian's packa
 	$(BIN)/python scripts/stack.py $(ARGS)
 
 test: $(DEV) ## all tests
-	$(BIN)/pytest $(ARGS)
+	$(BIN)/pytest --numprocesses=auto --maxprocesses=4 --dist=loadfile $(ARGS)
 
 lint: $(DEV) ## ruff, mypy and the import contracts
 	$(BIN)/ruff check .

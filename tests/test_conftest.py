@@ -12,12 +12,12 @@ import pytest
 CONFTEST = Path(__file__).with_name("conftest.py")
 
 
-def run_pytest(folder: Path, test: str, *, in_ci: bool) -> subprocess.CompletedProcess[str]:
+def run_pytest(folder: Path, test: str, *options: str, in_ci: bool) -> subprocess.CompletedProcess[str]:
     (folder / "conftest.py").write_text(CONFTEST.read_text(encoding="utf-8"), encoding="utf-8")
     (folder / "test_it.py").write_text(f"import pytest\n{test}\n", encoding="utf-8")
     environment = {name: value for name, value in os.environ.items() if name != "PDSCOPE_CI"}
     return subprocess.run(
-        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", folder, folder],
+        [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "--rootdir", folder, *options, folder],
         env=environment | ({"PDSCOPE_CI": "1"} if in_ci else {}),
         cwd=folder,
         capture_output=True,
@@ -42,11 +42,12 @@ def test_skips_fail_in_ci_only(tmp_path: Path, skipping: str) -> None:
     at_home = run_pytest(tmp_path, text, in_ci=False)
     assert at_home.returncode == pytest.ExitCode.OK, at_home.stdout
 
-    in_ci = run_pytest(tmp_path, text, in_ci=True)
-    assert in_ci.returncode == pytest.ExitCode.TESTS_FAILED, in_ci.stdout
-    after = in_ci.stdout.partition("which PDSCOPE_CI does not allow")[2]
-    assert "test_it.py" in after
-    assert "no such program" in after
+    for processes in ("-n0", "-n2"):
+        in_ci = run_pytest(tmp_path, text, processes, in_ci=True)
+        assert in_ci.returncode == pytest.ExitCode.TESTS_FAILED, in_ci.stdout
+        after = in_ci.stdout.partition("which PDSCOPE_CI does not allow")[2]
+        assert "test_it.py" in after
+        assert "no such program" in after
 
 
 def test_ci_passes_without_skips(tmp_path: Path) -> None:

@@ -8,10 +8,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
+from preview_dashboards import picture
 
 from pdscope.demo.scenarios import SCENARIOS
 from pdscope.render.dashboards.states import VERDICTS, numbers
 from support.boards import LOSES_A_SOURCE, Board, boards
+from support.pictures import words
 
 # The first one waits until all scenarios are simulated.
 pytestmark = [pytest.mark.promtool, pytest.mark.timeout(400)]
@@ -162,3 +164,14 @@ def test_both_spellings_of_an_engine_are_read(history: Any) -> None:
             colon, underscore = spelt.replace("[:_]", ":"), spelt.replace("[:_]", "_")
             assert re.fullmatch(spelt, colon)
             assert re.fullmatch(spelt, underscore)
+
+
+@pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
+def test_a_picture_shows_what_prometheus_answers(board: Board, history: Any) -> None:
+    """Here, so that one history serves all that asks it."""
+    deployment = "kv_transfer_bandwidth" if board.name != "fleet" else "healthy|idle|kv_transfer_bandwidth"
+    found = words(picture(board.document, history.server, history.shown, deployment))
+    assert {panel["title"] for panel in board.document["panels"]} <= set(found)
+    if board.name in ("fleet", "deployment"):
+        assert "kv_transfer_bandwidth" in found
+        assert "capacity" in found or board.name == "fleet"

@@ -1,24 +1,16 @@
-"""The pictures of the documentation: ours, small, of every board, and drawn from real answers."""
+"""The pictures of the documentation: ours, small, and of every board. test_live.py draws them from real answers."""
 
 from __future__ import annotations
 
-from typing import Any
-from xml.etree import ElementTree as ET
-
 import pytest
-from preview_dashboards import picture
 from preview_svg import value_text
 
 from support.boards import ROOT, Board, boards
+from support.pictures import words
 
-SVG = "{http://www.w3.org/2000/svg}"
 LARGEST_BYTES = 200_000
 
 each_board = pytest.mark.parametrize("board", boards(), ids=lambda board: board.name)
-
-
-def words(drawn: str) -> list[str]:
-    return [element.text or "" for element in ET.fromstring(drawn).iter(f"{SVG}text")]
 
 
 @each_board
@@ -35,18 +27,6 @@ def test_the_documentation_shows_them_all() -> None:
     page = (ROOT / "docs" / "dashboards.md").read_text(encoding="utf-8")
     assert all(f"](dashboards/{board.name}.svg)" in page for board in boards())
     assert "not pictures of Grafana" in page
-
-
-@pytest.mark.promtool
-@pytest.mark.timeout(400)
-@each_board
-def test_a_picture_shows_what_prometheus_answers(board: Board, history: Any) -> None:
-    deployment = "kv_transfer_bandwidth" if board.name != "fleet" else "healthy|idle|kv_transfer_bandwidth"
-    found = words(picture(board.document, history.server, history.shown, deployment))
-    assert {panel["title"] for panel in board.document["panels"]} <= set(found)
-    if board.name in ("fleet", "deployment"):
-        assert "kv_transfer_bandwidth" in found
-        assert "capacity" in found or board.name == "fleet"
 
 
 @pytest.mark.parametrize(

@@ -31,8 +31,6 @@ FAULTLESS = [scenario.name for scenario in SCENARIOS.values() if scenario.is_fau
 FAULTS = [scenario.name for scenario in SCENARIOS.values() if not scenario.is_faultless]
 FIRING = 'ALERTS{alertstate="firing"}'
 LOUD = 'ALERTS{alertstate="firing",severity=~"page|critical"}'
-FAILS_FAST = "kv_transfer_failing"
-"""Requests fail, and those that do not are in time: no objective is broken, so that it warns and does not page."""
 BESIDE = {"kv_pinned": {'{alertname="PdscopeKVLeaseExpired",severity="critical"}'}}
 """What else wakes somebody: of the KV that nobody fetches, the lease ends."""
 
@@ -100,14 +98,14 @@ def test_what_was_recorded_of_sound_services_raises_nothing_for_an_hour(
 def test_a_fault_raises_its_own_alert_in_time(promtool: str, tmp_path: Path, name: str) -> None:
     """Ten minutes after it came it fires, and in between nothing of any other stage has woken anybody."""
     verdict = Verdict(SCENARIOS[name].verdict)
-    own, severity = alert_name(verdict), "warning" if name == FAILS_FAST else "page"
+    own = alert_name(verdict)
     before = lasting(pages("healthy", SIMULATED_SECONDS), BEFORE_SECONDS)
     after = lasting(pages(name, SIMULATED_SECONDS), WITHIN_SECONDS)
     exported = (*before, *(later(samples, BEFORE_SECONDS) for samples in after))
     span = BEFORE_SECONDS + WITHIN_SECONDS
-    expected = f'{{alertname="{own}",severity="{severity}",stage="{verdict.stage}"}}'
-    loud = {f'{{alertname="{own}",severity="page"}}'} if severity == "page" else set()
-    mine = f'{FIRING[:-1]},alertname="{own}",severity="{severity}"}}'
+    expected = f'{{alertname="{own}",severity="page",stage="{verdict.stage}"}}'
+    loud = {f'{{alertname="{own}",severity="page"}}'}
+    mine = f'{FIRING[:-1]},alertname="{own}",severity="page"}}'
     asked = {
         f"count by (alertname, severity, stage) ({mine})": {expected},
         f"count by (alertname, severity) (max_over_time({LOUD}[{span}s]))": loud | BESIDE.get(name, set()),

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import nullcontext
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
 
+import httpx
 import pytest
 import watch_tour
 from watch_tour import Seen, tally
-
-from pdscope.demo.scenarios import SCENARIOS
 
 EXPECTED = {"slow": "kv_transfer_bandwidth", "idle": "idle"}
 
@@ -49,17 +53,48 @@ def test_each_turn_has_its_own_time_and_a_verdict_that_goes_again_was_not_there_
     assert counted["idle"].first_right_seconds == [None]
 
 
-@pytest.mark.e2e
+class Answers(BaseHTTPRequestHandler):
+    """Daemon and control interface of a demo in which one scenario has been on for ten minutes."""
+
+    def do_GET(self) -> None:
+        answer = {"deployments": [{"verdict": "healthy", "confidence": "high"}]}
+        state = {"scenario": "healthy", "on_seconds": 600.0}
+        document = answer if self.path == "/diagnose" else state
+        self.send_response(200)
+        self.end_headers()
+        self.wfile.write(json.dumps(document).encode())
+
+    def log_message(self, *_: object) -> None:
+        """Requests are no news."""
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        Thread(target=server.serve_forever, args=(0.01,)).start()
+        url = f"http://127.0.0.1:{server.server_port}"
+        monkeypatch.setattr(watch_tour, "demo", lambda options: nullcontext((url, url)))
+        yield
+        server.shutdown()
+
+
 @pytest.mark.parametrize(("believed", "status"), [("healthy", 0), ("idle", 1)])
-def test_it_says_whether_the_demo_was_right(
-    believed: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_it_ends_with_whether_the_demo_was_right(
+    running: None, believed: str, status: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The real demo for 50 simulated seconds; believing something else of it, its answers are wrong ones."""
-    monkeypatch.setattr(watch_tour, "verdicts", lambda: {**dict.fromkeys(SCENARIOS, ""), "healthy": believed})
-    assert watch_tour.main(["--scenario", "healthy", "--speed", "20", "--minutes", "0.9"]) == status
+    """A second of asking; where something else is the truth, the same answers are wrong ones."""
+    monkeypatch.setattr(watch_tour, "verdicts", lambda: {"healthy": believed})
+    assert watch_tour.main(["--speed", "60", "--minutes", "1"]) == status
     printed = capsys.readouterr().out
     assert printed.startswith("healthy ")
     assert (" 0 wrong" in printed) == (status == 0), printed
+
+
+@pytest.mark.e2e
+def test_it_finds_the_addresses_of_a_real_demo() -> None:
+    with watch_tour.demo(["--scenario=idle"]) as (daemon, control):
+        assert httpx.get(f"{daemon}/-/healthy").status_code == 200
+        assert httpx.get(control).json()["scenario"] == "idle"
 
 
 def test_a_demo_that_does_not_start_is_told(capfd: pytest.CaptureFixture[str]) -> None:
