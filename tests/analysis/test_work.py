@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdscope.analysis.board import Board
-from pdscope.analysis.work import put_failed_share, put_failures, put_work
+from pdscope.analysis.work import put_failed_share, put_failures, put_roles_answering, put_work
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Signal, SignalId, SignalSet, instance_scope
 from pdscope.model.topology import Deployment, Role
@@ -220,12 +220,15 @@ def test_an_engine_that_counts_no_failures() -> None:
     )
 
 
-def failed_share(rates: Mapping[str, float], served: float | None, recomputed: float | None = None) -> Signal | None:
+def failed_share(
+    rates: Mapping[str, float], served: float | None, recomputed: float | None = None, arrive: float | None = None
+) -> Signal | None:
     """Of a board on which just these figures are."""
     board = Board(PAIR.name)
     for name, rate in rates.items():
         board.put(SignalId.FAILURES_PER_SECOND, rate, Quality.MEASURED, "", scope=instance_scope(name))
     board.put(SignalId.REQUESTS_PER_SECOND, served, Quality.MEASURED, "")
+    board.put(SignalId.ARRIVALS_PER_SECOND, arrive, Quality.MEASURED, "")
     board.put(SignalId.RECOMPUTED_SHARE, recomputed, Quality.MEASURED, "", scope=instance_scope("d0"))
     put_failed_share(board, PAIR)
     return board.finish().get(SignalId.FAILED_SHARE)
@@ -254,3 +257,34 @@ def test_failed_requests_by_all_that_end(
 @pytest.mark.parametrize(("rates", "served"), [({}, 4.0), ({"d0": 1.0}, None), ({"d0": 0.0}, 0.0)])
 def test_no_share_of_nothing_and_none_of_what_nobody_counts(rates: dict[str, float], served: float | None) -> None:
     assert failed_share(rates, served) is None
+
+
+def test_where_decode_is_gone_what_arrives_stands_for_all_that_ends() -> None:
+    found = failed_share({"p0": 2.0}, None, arrive=2.5)
+    assert found is not None
+    assert (found.value, found.quality) == (pytest.approx(0.8), Quality.ESTIMATED)
+
+
+@pytest.mark.parametrize(
+    ("silent", "answers", "share"),
+    [
+        ({"p0": 0, "d0": 0}, {}, 1.0),
+        ({"p0": 0, "d0": 2}, {"d0": 0}, 1.0),
+        ({"p0": 0, "d0": 3}, {"d0": 0}, 0.5),
+        ({"p0": 0, "d0": 9}, {"d0": 1}, 1.0),  # it serves, but has lost its telemetry
+        ({"p0": 5, "d0": 5}, {"p0": 0, "d0": 0}, 0.0),
+    ],
+)
+def test_roles_that_answer(silent: dict[str, float], answers: dict[str, float], share: float) -> None:
+    board = Board(PAIR.name)
+    for name, count in silent.items():
+        board.put(SignalId.SILENT_SCRAPES, count, Quality.MEASURED, "", scope=instance_scope(name))
+        board.put(SignalId.ANSWERS, answers.get(name, 1.0), Quality.MEASURED, "", scope=instance_scope(name))
+    put_roles_answering(board, PAIR)
+    assert known(board.finish(), SignalId.ROLES_ANSWERING).value == share
+
+
+def test_of_what_was_recorded_nobody_knows_who_answers() -> None:
+    board = Board(PAIR.name)
+    put_roles_answering(board, PAIR)
+    assert board.finish().get(SignalId.ROLES_ANSWERING) is None

@@ -85,13 +85,24 @@ def test_silent_instance_is_named(promtool: str, tmp_path: Path, name: str, rule
                 Confidence.LOW,
                 ttft=None,
                 itl=None,
+                extra={"pdscope_deployment_roles_answering_ratio": 0.5},
+            ),
+            "Nobody is served.",
+            ("page", "warning"),
+        ),
+        (
+            Say(
+                Verdict.INSUFFICIENT_DATA,
+                Confidence.LOW,
+                ttft=None,
+                itl=None,
                 extra={"pdscope_deployment_requests_per_second": 0.0},
             ),
             "Nobody is served.",
             ("page", "warning"),
         ),
     ],
-    ids=["the others make up for it", "an objective is broken", "nobody is served"],
+    ids=["the others make up for it", "an objective is broken", "a role has nobody left", "nobody is served"],
 )
 def test_an_instance_that_is_down_pages_where_users_feel_it(
     promtool: str, tmp_path: Path, state: Say, numbers: str, severities: tuple[str, ...]
@@ -106,6 +117,21 @@ def test_an_instance_that_is_down_pages_where_users_feel_it(
         for s in severities
     ]
     run(promtool, tmp_path, series([(10, Say()), (30, down)]), expect("PdscopeInstanceDown", {9: [], 29: fires}))
+
+
+def test_a_replica_that_has_lost_its_network_wakes_nobody(promtool: str, tmp_path: Path) -> None:
+    """The other one reaches everything."""
+    roles = "pdscope_deployment_roles_answering_ratio"
+    lost = Say(
+        Verdict.INSUFFICIENT_DATA,
+        Confidence.LOW,
+        ttft=None,
+        itl=None,
+        extra={'pdscope_finding_active{rule="instance_down"}': 1, roles: 0},
+    )
+    both = series([(10, Say()), (30, lost)], 0) + series([(30, Say(extra={roles: 1}))], 1)
+    fires = [beside("PdscopeInstanceDown", "instance_down", "An instance does not answer.", "warning")]
+    run(promtool, tmp_path, both, expect("PdscopeInstanceDown", {9: [], 29: fires}))
 
 
 def test_wrong_ratio_is_for_information(promtool: str, tmp_path: Path) -> None:

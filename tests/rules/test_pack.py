@@ -85,7 +85,8 @@ def recorded() -> dict[str, set[str]]:
 
 def queries(template: str) -> list[str]:
     """The queries inside a template; `%s` is the matchers of the deployment."""
-    return [q.replace("{%s", '{deployment="x"') for q in re.findall(r"printf `([^`]*)` \$of", template)]
+    found = re.findall(r"printf `([^`]*)` \$of", template)
+    return [q.replace("{%s", '{deployment="x"').replace("%s", "time()") for q in found]
 
 
 def expressions() -> Iterator[tuple[str, str]]:

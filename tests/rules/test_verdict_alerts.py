@@ -240,6 +240,14 @@ def test_loss_of_one_of_two_replicas_changes_nothing(promtool: str, tmp_path: Pa
     run(promtool, tmp_path, one + two, expect(LINK_NAME, {9: [], 24: fires, 30: fires, 36: fires, 59: fires}))
 
 
+def test_the_numbers_of_a_replica_that_hangs_are_in_no_description(promtool: str, tmp_path: Path) -> None:
+    """Its last answer was a worse one."""
+    hung = series([(10, Say(ttft=90.0)), (40, Say(ttft=90.0, hangs=True))], 1)
+    live = series([(10, Say()), (40, Say(LINK, ttft=3.0))], 0)
+    fires = [alert(LINK, s, BROKEN) for s in ("page", "warning")]
+    run(promtool, tmp_path, live + hung, expect(LINK_NAME, {9: [], 39: fires}))
+
+
 def test_replica_that_hangs_says_nothing(promtool: str, tmp_path: Path) -> None:
     """It would repeat for ever what was true when it stopped."""
     one = series([(10, Say()), (60, Say())], 0)

@@ -22,7 +22,7 @@ from pdscope.analysis.ports import put_ports, read_ports
 from pdscope.analysis.prefill import put_prefill
 from pdscope.analysis.traffic import put_traffic
 from pdscope.analysis.transfer import put_transfer
-from pdscope.analysis.work import put_failed_share, put_failures, put_work
+from pdscope.analysis.work import put_failed_share, put_failures, put_roles_answering, put_work
 from pdscope.model.signal import SignalId, SignalSet
 from pdscope.model.topology import Deployment
 from pdscope.model.window import Window
@@ -76,5 +76,6 @@ def compute_signals(
     put_roles(board, deployment)
     put_beside(board, observed, reach or {})
     put_failed_share(board, deployment)
+    put_roles_answering(board, deployment)
     put_headroom(board, deployment)
     return board.finish()

@@ -10,6 +10,9 @@ from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, SignalId, instance_scope
 from pdscope.model.topology import Deployment, Instance, Role
 
+_OUT_AFTER = 3
+"""Failed scrapes in a row: the default of the rule instance_down."""
+
 # what an instance of a role holds beside its running batch; each request is in one of them
 _QUEUES = {
     Role.PREFILL: (Metric.PREFILL_BOOTSTRAP_QUEUE, Metric.PREFILL_TRANSFER_QUEUE),
@@ -110,22 +113,54 @@ def put_failed_share(board: Board, deployment: Deployment) -> None:
 
     Both sides may count one failure, so the side that counts more stands for both. A prompt that decode computes again
     (vLLM with `kv_load_failure_policy=recompute`) is answered: that share of decode's prompt tokens is taken off.
+    Where nobody says what finishes, what arrives stands for all that ends.
     """
-    served = board.value(SignalId.REQUESTS_PER_SECOND)
+    served, arrive = board.value(SignalId.REQUESTS_PER_SECOND), board.value(SignalId.ARRIVALS_PER_SECOND)
     failed = [
         sum(rates)
         for role in (Role.PREFILL, Role.DECODE)
         if (rates := _known(board, SignalId.FAILURES_PER_SECOND, deployment.of_role(role)))
     ]
-    if served is None or not failed or max(failed) + served <= 0.0:
+    if not failed or (served is None and arrive is None):
+        return
+    ended = max(failed) + served if served is not None else max(arrive or 0.0, *failed)
+    if ended <= 0.0:
         return
     recomputed = max(_known(board, SignalId.RECOMPUTED_SHARE, deployment.of_role(Role.DECODE)), default=0.0)
     board.put(
         SignalId.FAILED_SHARE,
-        max(0.0, max(failed) / (max(failed) + served) - recomputed),
-        Quality.DERIVED,
-        "failures of the side that counts more, by these and what finishes, less what decode computes again",
+        max(0.0, max(failed) / ended - recomputed),
+        Quality.DERIVED if served is not None else Quality.ESTIMATED,
+        f"failures of the side that counts more, by {'these and what finishes' if served is not None else 'arrivals'}, "
+        "less what decode computes again",
     )
+
+
+def put_roles_answering(board: Board, deployment: Deployment) -> None:
+    """Of the roles that a request needs, the share that has an instance which answers. Needs `put_beside`.
+
+    An instance is out after so many failed scrapes in a row, with nothing that answers; what is not asked live is not
+    known, and then nobody is called out.
+    """
+    needed = [members for role in (Role.PREFILL, Role.DECODE, Role.UNIFIED) if (members := deployment.of_role(role))]
+    if not needed or not any(_known(board, SignalId.SILENT_SCRAPES, members) for members in needed):
+        return
+    answering = [any(not _is_out(board, instance) for instance in members) for members in needed]
+    if deployment.of_role(Role.UNIFIED) and answering[-1]:
+        answering = [True]  # it serves requests on its own
+    board.put(
+        SignalId.ROLES_ANSWERING,
+        sum(answering) / len(answering),
+        Quality.MEASURED,
+        f"roles without {_OUT_AFTER} failed scrapes in a row on each of their instances",
+        age_seconds=0.0,
+    )
+
+
+def _is_out(board: Board, instance: Instance) -> bool:
+    scope = instance_scope(instance.name)
+    silent, answers = board.value(SignalId.SILENT_SCRAPES, scope), board.value(SignalId.ANSWERS, scope)
+    return silent is not None and silent >= _OUT_AFTER and answers == 0.0
 
 
 def _known(board: Board, signal: SignalId, instances: Sequence[Instance]) -> list[float]:

@@ -79,6 +79,7 @@ class SignalId(StrEnum):
     REQUESTS_FINISHED = "requests_finished"
     ARRIVALS_PER_SECOND = "arrivals_per_second"
     FAILED_SHARE = "kv_transfer_failed_ratio"
+    ROLES_ANSWERING = "roles_answering_ratio"
     TRANSFER_TIME = "kv_transfer_seconds"
     TRANSFER_IN_FLIGHT = "kv_transfers_in_flight"
     TRANSFER_TTFT_SHARE = "kv_transfer_ttft_share_ratio"

@@ -113,6 +113,7 @@ DEPLOYMENT_SIGNALS: dict[SignalId, MetricDef] = {
         (SignalId.LINK_CAPACITY, "What the interconnect can carry from prefill to decode: one way, after efficiency."),
         (SignalId.LINK_UTILIZATION, "KV demand by interconnect capacity."),
         (SignalId.FAILED_SHARE, "Share of requests that fail in the KV transfer or its bootstrap, of all that end."),
+        (SignalId.ROLES_ANSWERING, "Share of the roles that a request needs of which some instance answers."),
         (SignalId.PREFILL_COMPUTE_UTILIZATION, "SM activity of the prefill devices, mean."),
         (SignalId.DECODE_HBM_UTILIZATION, "HBM-bandwidth utilisation of the decode devices, mean."),
         (SignalId.TTFT_ATTAINMENT, "Share of requests whose TTFT is within the p50 objective."),

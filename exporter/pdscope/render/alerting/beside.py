@@ -65,7 +65,7 @@ _FINDINGS = (
     _Finding(
         "instance_down",
         "An instance does not answer.",
-        "The others carry its load. What is said about the deployment is about the rest of it.\n\n"
+        "The others of its role carry its load, if there are any. What is said of the deployment is of the rest.\n\n"
         f"`{Severity.PAGE}` while users feel it: an objective is broken as well, requests fail in the transfer, or "
         f"nobody is served at all. `{Severity.WARNING}` while the others make up for it.",
         pages=True,

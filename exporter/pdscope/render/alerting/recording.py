@@ -69,12 +69,16 @@ def recording(settings: Settings) -> Recording:
         f"max {settings.by()} (\n  ({failed} > bool {ALLOWED_FAILED_SHARE:g})\n  and {fresh}\n)",
         f"1 while more than {ALLOWED_FAILED_SHARE * 100:g} % of requests fail in the KV transfer.",
     )
+    answering = select(catalogue.DEPLOYMENT_SIGNALS[SignalId.ROLES_ANSWERING])
     unserved = Recorded(
         "deployment:pdscope_deployment_unserved:max",
         ("deployment",),
-        f"max {settings.by()} (\n  ({finished} == bool 0)\n  unless {ttft}\n"
-        f"  unless ignoring (verdict) {select(catalogue.VERDICT, verdict=Verdict.IDLE)} == 1\n  and {fresh}\n)",
-        "1 while no request gets its first token or finishes though some are there: then no latency is known.",
+        f"max {settings.by()} (\n"
+        f"  (\n    ({finished} == bool 0)\n    unless {ttft}\n"
+        f"    unless ignoring (verdict) {select(catalogue.VERDICT, verdict=Verdict.IDLE)} == 1\n    and {fresh}\n  )\n"
+        f"  or (max {settings.by()} ({answering} and {fresh}) < bool 1)\n)",
+        "1 while no request gets its first token or finishes though some are there, or a role has nobody who answers "
+        "(to no replica: one may have lost its network): then no latency is known.",
     )
     return Recording(
         verdict=Recorded(

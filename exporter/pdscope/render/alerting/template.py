@@ -45,11 +45,13 @@ EVIDENCE_NAMES: dict[SignalId, str] = {
 def preamble(settings: Settings) -> str:
     """Sets `$of`: the matchers of this deployment. A label that the alert lacks is matched as empty, thus as absent.
 
+    And `$new`: the replicas that have lately judged it, since one that hangs exports its last answer for ever.
     Each part that follows stands on a line of the file, whose end `{{-` takes away again.
     """
     matchers = ",".join(f"{label}=%q" for label in settings.identity)
     values = " ".join(f"$labels.{label}" for label in settings.identity)
-    return f"{{{{- $of := printf `{matchers}` {values} -}}}}\n"
+    judged = f"time() - {catalogue.DIAGNOSIS_TIMESTAMP.name}{{%s}} <= {settings.stale_after_seconds:g}"
+    return f"{{{{- $of := printf `{matchers}` {values} -}}}}\n{{{{- $new := printf `({judged})` $of -}}}}\n"
 
 
 def evidence(signals: Sequence[SignalId]) -> str:
@@ -71,15 +73,15 @@ def broken(objectives: Recorded, unserved: Recorded) -> str:
 
 def workers(verdict: Verdict) -> str:
     """The instances that have the verdict themselves. Needs `preamble`."""
-    metric = f'{catalogue.WORKER_VERDICT.name}{{%s,verdict="{verdict}"}}'
-    query = f"\n{{{{- with printf `max by (worker) ({metric}) == 1` $of | query | sortByLabel `worker` }}}}"
+    said = _new(catalogue.WORKER_VERDICT, f',verdict="{verdict}"')
+    query = f"\n{{{{- with printf `max by (worker) ({said}) == 1` $of $new | query | sortByLabel `worker` }}}}"
     return f"{query} Instances:{{{{ range . }}}} {{{{ .Labels.worker }}}}{{{{ end }}}}.{{{{ end }}}}"
 
 
 def silent_targets() -> str:
     """The targets that bring no data. Needs `preamble`."""
-    down = f"max by (target) ({catalogue.SOURCE_UP.name}{{%s}}) == 0"
-    query = f"\n{{{{- with printf `{down}` $of | query | sortByLabel `target` }}}}"
+    down = f"max by (target) ({_new(catalogue.SOURCE_UP)}) == 0"
+    query = f"\n{{{{- with printf `{down}` $of $new | query | sortByLabel `target` }}}}"
     return f"{query} No data from:{{{{ range . }}}} {{{{ .Labels.target }}}}{{{{ end }}}}.{{{{ end }}}}"
 
 
@@ -108,7 +110,13 @@ def _ask(metric: MetricDef, text: str, matcher: str = "") -> str:
 
 def _asked(metric: MetricDef, text: str, matcher: str = "") -> str:
     """The text where the metric has a value; replicas say the same, so the largest will do."""
-    return f"{{{{ with printf `max({metric.name}{{%s{matcher}}})` $of | query }}}}{text}{{{{ end }}}}"
+    return f"{{{{ with printf `max({_new(metric, matcher)})` $of $new | query }}}}{text}{{{{ end }}}}"
+
+
+def _new(metric: MetricDef, matcher: str = "") -> str:
+    """What replicas have lately said; takes `$of` and `$new`."""
+    own = ", ".join(label for label in metric.labels if label != "deployment")
+    return f"{metric.name}{{%s{matcher}}} and {f'ignoring ({own}) ' if own else ''}%s"
 
 
 def _value(metric: MetricDef) -> str:
