@@ -1,4 +1,4 @@
-"""Writes the pages of docs/ that follow from the code: verdicts, rules, the metrics of the catalogue, the hardware."""
+"""Writes the pages of docs/ that follow from the code: verdicts, rules, metrics, settings, hardware."""
 
 from __future__ import annotations
 
@@ -9,9 +9,12 @@ from pathlib import Path
 
 from pdscope.diagnosis.engine import discover
 from pdscope.hardware.page import hardware_page
+from pdscope.model.topology import EngineProfile
 from pdscope.pages import VERDICTS, prose
 from pdscope.render.catalogue import metrics_page
 from pdscope.render.pages import rule_page, verdicts_page
+from pdscope.render.settings import settings_page
+from pdscope.runtime.plugins import load_plugins
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -26,7 +29,12 @@ def pages() -> Mapping[str, str]:
         **found,
         "hardware.md": _note("hardware/table.yaml or page.py beside it") + hardware_page(),
         "metrics.md": _note("render/catalogue.py") + metrics_page(),
+        "settings.md": _note("sources/settings/") + settings_page(_profiles()),
     }
+
+
+def _profiles() -> list[EngineProfile]:
+    return [adapter.profile for adapter in load_plugins().engines if adapter.profile is not None]
 
 
 def _note(source: str) -> str:

@@ -16,7 +16,7 @@ _INK, _FAINT, _LINE, _PAPER = "#24292e", "#6a737d", "#d8dbe0", "#ffffff"
 _LEGEND_LINES = 2
 _FORMATS = {"percentunit": (100.0, " %"), "reqps": (1.0, " req/s"), "s": (1.0, " s")}
 _PREFIXES = ((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k"))
-_BYTES = {"Bps": "B/s", "bytes": "B", "short": ""}
+_SCALED = {"Bps": "B/s", "bytes": "B", "si:tok/s": "tok/s", "cps": "c/s", "short": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +39,9 @@ class Line:
 
 def value_text(value: float, unit: str) -> str:
     """A value with its unit, in three digits."""
-    if unit in _BYTES:
+    if unit in _SCALED:
         size, prefix = next(((s, p) for s, p in _PREFIXES if abs(value) >= s), (1.0, ""))
-        return f"{value / size:.3g} {prefix}{_BYTES[unit]}".rstrip()
+        return f"{value / size:.3g} {prefix}{_SCALED[unit]}".rstrip()
     if unit == "s" and 0.0 < abs(value) < 1.0:
         return f"{value * 1e3:.3g} ms"
     factor, suffix = _FORMATS[unit]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import shutil
 import signal
 import socket
@@ -27,6 +26,7 @@ from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
 
+import arguments as kinds
 import yaml
 
 from pdscope.render.alerting.pack import pack, rule_files
@@ -265,23 +265,19 @@ def run(options: argparse.Namespace) -> NoReturn:
             time.sleep(POLL_SECONDS)
 
 
-def _factor(text: str) -> float:
-    if not re.fullmatch(r"\d+\.?\d*|\.\d+", text) or float(text) == 0.0:
-        raise argparse.ArgumentTypeError(f"{text}: takes a factor over 0")
-    return float(text)
-
-
 def main(arguments: list[str] | None = None) -> int:
     """The command; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--scenario", action="append", help="of the demo (default: kv_transfer_bandwidth)")
-    parser.add_argument("--speed", type=_factor, default=10.0, help="simulated seconds a second (%(default)g)")
-    parser.add_argument("--seed", type=int, default=0, help="of the simulated traffic (%(default)s)")
-    parser.add_argument("--time-scale", type=_factor, help="factor on the rules' durations (default: 1 / speed)")
-    parser.add_argument("--webhook", help="URL for notifications (default: they are printed here)")
-    parser.add_argument("--replica", action="append", metavar="HOST:PORT", help="another pdscope to scrape")
+    parser.add_argument("--speed", type=kinds.factor, default=10.0, help="simulated seconds a second (%(default)g)")
+    parser.add_argument("--seed", type=kinds.seed, default=0, help="of the simulated traffic (%(default)s)")
+    parser.add_argument("--time-scale", type=kinds.factor, help="factor on the rules' durations (default: 1 / speed)")
+    parser.add_argument("--webhook", type=kinds.url, help="URL for notifications (default: they are printed here)")
+    parser.add_argument(
+        "--replica", action="append", type=kinds.host_port, metavar="HOST:PORT", help="another pdscope to scrape"
+    )
     for name in ("pdscope", "prometheus", "alertmanager"):
-        parser.add_argument(f"--{name}-port", type=int, default=0, help="on 127.0.0.1 (default: a free one)")
+        parser.add_argument(f"--{name}-port", type=kinds.port, default=0, help="on 127.0.0.1 (default: a free one)")
     for number in SIGNALS:
         signal.signal(number, signal.default_int_handler)
     try:

@@ -21,6 +21,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+import arguments as kinds
 import httpx
 
 from pdscope.demo.scenarios import SCENARIOS
@@ -171,9 +172,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--scenario", action="append", help="of the demo (default: the tour of all)")
-    parser.add_argument("--speed", type=float, default=4.0, help="simulated seconds a second (default: %(default)g)")
-    parser.add_argument("--minutes", type=float, default=60.0, help="simulated (default: %(default)g)")
-    parser.add_argument("--seed", type=int, default=0, help="of the simulated traffic (default: %(default)s)")
+    parser.add_argument(
+        "--speed", type=kinds.factor, default=4.0, help="simulated seconds a second (default: %(default)g)"
+    )
+    parser.add_argument("--minutes", type=kinds.factor, default=60.0, help="simulated (default: %(default)g)")
+    parser.add_argument("--seed", type=kinds.seed, default=0, help="of the simulated traffic (default: %(default)s)")
     options = parser.parse_args(arguments)
     asked = [f"--speed={options.speed:g}", f"--seed={options.seed}"]
     asked += [f"--scenario={name}" for name in options.scenario or ()]

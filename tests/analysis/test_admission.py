@@ -67,13 +67,21 @@ def test_the_limit_of_running_requests(running: float, limit: float, ratio: floa
     assert reached.quality is Quality.MEASURED
 
 
-def test_the_mean_of_running_requests_by_the_newest_limit() -> None:
-    """Batches breathe; a limit that was changed holds from then on."""
+def test_the_mean_of_running_requests_by_their_limit() -> None:
+    """Batches breathe."""
+    found = decode({Metric.RUNNING: ramp(5.0, 65.0), Metric.MAX_RUNNING: 100.0})
+    assert known(found, SignalId.RUNNING_TO_LIMIT).value == 1.0
+
+
+def test_a_limit_that_was_changed_is_that_of_the_newest_requests() -> None:
+    """It holds from then on: what ran before an engine restarted with another one says nothing of it."""
     found = decode({Metric.RUNNING: ramp(5.0, 65.0), Metric.MAX_RUNNING: [50.0] * 12 + [100.0]})
     running = known(found, SignalId.RUNNING)
     assert (running.value, running.quality, running.samples) == (95.0, Quality.MEASURED, 13)
     assert known(found, SignalId.MAX_RUNNING).value == 100.0
-    assert known(found, SignalId.RUNNING_TO_LIMIT).value == 1.0
+    reached = known(found, SignalId.RUNNING_TO_LIMIT)
+    assert reached.value == pytest.approx(125.0 / 95.0)
+    assert "newest" in reached.source
 
 
 def test_a_limit_that_the_engine_does_not_export() -> None:

@@ -44,14 +44,30 @@ def test_reach_of_every_role(name: str) -> None:
     assert {s.scope for s in found} == {where}
 
 
-def test_silence_says_in_its_source_what_kind_it_is() -> None:
-    """Nothing at all, or something without metrics; an unknown cost is absent."""
-    for answers, words in ((False, "nothing answers"), (True, "not with metrics")):
-        found = signals({}, reach={"d0": Reach(1, answers=answers)})
-        told = found.get(SignalId.ANSWERS, instance_scope("d0"))
-        assert told is not None
-        assert (told.value, words in told.source) == (float(answers), True)
-        assert found.get(SignalId.SCRAPE_COST, instance_scope("d0")) is None
+@pytest.mark.parametrize(
+    ("reach", "words"),
+    [
+        (Reach(1, answers=False), "nothing answers"),
+        (Reach(1, answers=True), "something answers, but not with metrics"),
+        (Reach(0, answers=True), "it answers with metrics"),
+    ],
+)
+def test_the_source_says_what_the_last_answer_was(reach: Reach, words: str) -> None:
+    """Nothing at all, something without metrics, or metrics; an unknown cost is absent."""
+    found = signals({}, reach={"d0": reach})
+    told = found.get(SignalId.ANSWERS, instance_scope("d0"))
+    assert told is not None
+    assert (told.value, told.source) == (float(bool(reach.answers)), f"last scrape of d0: {words}")
+    assert told.quality is Quality.MEASURED
+    assert found.get(SignalId.SCRAPE_COST, instance_scope("d0")) is None
+
+
+def test_a_recording_knows_the_silence_and_not_its_manner() -> None:
+    """Derived from pages that are not there."""
+    found = signals({}, reach={"d0": Reach(8, answers=None)})
+    (silent,) = found
+    assert (silent.id, silent.value, silent.quality) == (SignalId.SILENT_SCRAPES, 8.0, Quality.DERIVED)
+    assert "recording" in silent.source
 
 
 def test_what_is_not_asked_has_no_reach() -> None:

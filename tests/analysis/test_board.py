@@ -99,3 +99,18 @@ def test_a_figure_that_does_not_say_its_age_is_as_old_as_the_data_behind_it() ->
         found.get(SignalId.LINK_CAPACITY),
     ]
     assert [one.age_seconds for one in asked if one is not None] == [1.0, 2.0, 7.0, 0.0]
+
+
+def test_a_figure_that_is_taken_back_is_unknown() -> None:
+    """It comes back as it was; what was never there is not missed."""
+    board = Board("pd")
+    board.put(SignalId.HBM_UTILIZATION, 0.5, Quality.MEASURED, "sensor", scope=instance_scope("d0"))
+    board.put(SignalId.HBM_UTILIZATION, 0.6, Quality.MEASURED, "sensor", scope=instance_scope("d1"))
+    taken = board.withdraw(SignalId.HBM_UTILIZATION, instance_scope("d0"))
+    assert taken is not None
+    assert (taken.value, taken.scope) == (0.5, instance_scope("d0"))
+    assert board.signal(SignalId.HBM_UTILIZATION, instance_scope("d0")) is None
+    assert board.withdraw(SignalId.HBM_UTILIZATION, instance_scope("d0")) is None
+    assert [one.value for one in board.finish()] == [0.6]
+    board.add(taken)
+    assert board.value(SignalId.HBM_UTILIZATION, instance_scope("d0")) == 0.5

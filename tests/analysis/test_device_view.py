@@ -8,7 +8,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from pdscope.analysis.device_view import DeviceView, fresh, mean_of, most_of, oldest, source_of, total_of
+from pdscope.analysis.device_view import (
+    DeviceView,
+    figure_text,
+    fresh,
+    mean_of,
+    most_of,
+    oldest,
+    source_of,
+    spread_of,
+    total_of,
+)
 from pdscope.model.metric import Metric
 from pdscope.model.scrape import SeriesKey
 from pdscope.model.window import Window
@@ -34,7 +44,9 @@ def test_each_device_has_its_mean() -> None:
     assert {name: part.value for name, part in view.means(Metric.SM_ACTIVE).items()} == {"GPU-a": 0.5, "GPU-b": 0.9}
     assert mean_of(view.means(Metric.SM_ACTIVE)) == pytest.approx(0.7)
     assert most_of(view.means(Metric.SM_ACTIVE)) == 0.9
+    assert spread_of(view.means(Metric.SM_ACTIVE)) == pytest.approx(0.4)
     assert mean_of(view.means(Metric.DRAM_ACTIVE)) is total_of({}) is most_of({}) is None
+    assert spread_of({}) == 0.0
 
 
 def test_a_device_on_two_pages_counts_once() -> None:
@@ -44,7 +56,7 @@ def test_a_device_on_two_pages_counts_once() -> None:
     parts = DeviceView([first, second]).means(Metric.FABRIC_TX_RATE)
     assert total_of(parts) == 15e9
     assert source_of(parts, Metric.FABRIC_TX_RATE) == (
-        "dcgm fabric_tx_rate of agent, dcgm-1, 2 devices, 5e+09 to 1e+10"
+        "dcgm fabric_tx_rate of agent, dcgm-1, 2 devices, 5 GB/s to 10 GB/s"
     )
 
 
@@ -87,3 +99,26 @@ def test_newest_values() -> None:
         "GPU-a": 79.0,
         "GPU-b": 0.0,
     }
+
+
+def test_what_is_new() -> None:
+    """A value that the device did not have all the time; NaN is no value."""
+    page = exporter(
+        {Metric.DEVICE_FAULT: {"came": [0.0] * 12 + [79.0], "stays": 79.0, "gap": [NAN] * 12 + [79.0], "none": NAN}}
+    )
+    assert {n: p.value for n, p in DeviceView([page]).new(Metric.DEVICE_FAULT).items()} == {"came": 79.0}
+
+
+@pytest.mark.parametrize(
+    ("value", "metric", "text"),
+    [
+        (345e6, Metric.DEVICE_CLOCK, "345 MHz"),
+        (1.98e9, Metric.DEVICE_CLOCK, "1.98 GHz"),
+        (37.04, Metric.DEVICE_POWER, "37 W"),
+        (0.7712, Metric.DRAM_ACTIVE, "0.771"),
+        (79.0, Metric.DEVICE_FAULT, "79"),
+    ],
+)
+def test_figures_have_their_units(value: float, metric: Metric, text: str) -> None:
+    """Shares and codes need none."""
+    assert figure_text(value, metric) == text

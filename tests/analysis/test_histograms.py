@@ -483,3 +483,90 @@ def test_bounds_of_a_sum_contain_the_truth(first: list[float], second: list[floa
     for q in (0.37, 0.51, 0.93):
         found = cloud.quantile(q)
         assert found.low - 1e-9 <= true_quantile(sums, q) <= found.high + 1e-9
+
+
+# sums that no bucket can hold
+
+EDGES = (0.002, 0.5, 1.0, INF)
+
+
+def of_sum(held: Sequence[float], mean: float, *rows: Sequence[float]) -> Distribution:
+    """What a window brought: `held` by bucket, whose values have this mean."""
+    cumulative = np.array([[0.0] * len(held), *rows, np.cumsum(held)])
+    sums = np.linspace(0.0, mean * float(np.sum(held)), len(cumulative))
+    found = window_distribution(times(len(cumulative)), EDGES, cumulative, sums, lazy=False)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("held", "mean", "outside"),
+    [
+        ([540, 0, 0, 0], 0.05, 25.0),
+        ([0, 0, 0, 540], 0.05, 20.0),
+        ([0, 0, 100, 0], 0.4, 1.25),
+        ([0, 50, 50, 0], 0.9, 1.2),
+        ([100, 0, 0, 100], 0.01, 50.0),
+        ([0, 0, 0, 100], 0.0, 1e6),
+    ],
+    ids=["all equal", "overflow alone", "below its bucket", "above them", "half beyond", "no time at all"],
+)
+def test_a_sum_that_no_bucket_can_hold(held: list[float], mean: float, outside: float) -> None:
+    """The buckets say nothing then; what they count, and the sum, is still known."""
+    found = of_sum(held, mean)
+    assert not found.believed
+    assert found.outside == pytest.approx(outside)
+    assert (found.quantile(0.5), found.share_within(0.4), found.tells) == (None, None, False)
+    assert found.count == sum(held)
+    assert found.mean == pytest.approx(mean)
+
+
+@pytest.mark.parametrize(
+    ("held", "mean"),
+    [
+        ([540, 0, 0, 0], 0.001),
+        ([540, 0, 0, 0], 0.0021),
+        ([0, 0, 0, 540], 400.0),
+        ([0, 0, 100, 0], 0.46),
+        ([100, 0, 0, 100], 0.5),
+        ([4, 0, 0, 0], 0.05),
+        ([0, 0, 0, 0], 0.0),
+    ],
+    ids=["inside", "read half-way", "far beyond", "a little below", "at the edge", "four observations", "none"],
+)
+def test_a_sum_that_its_buckets_can_hold(held: list[float], mean: float) -> None:
+    """Beyond the last bound anything goes, and a page that was read half-way is no liar."""
+    assert of_sum(held, mean).believed
+
+
+def test_what_falls_proves_nothing() -> None:
+    """A bucket or a sum that falls while the count does not: a hidden restart, or a page that was read half-way."""
+    assert of_sum([540, 0, 0, 0], 0.05, [9, 9, 9, 9], [8, 9, 9, 20]).believed
+    fallen = window_distribution(
+        times(3), EDGES, np.array([[0.0] * 4, [90.0] * 4, [180.0] * 4]), np.array([900.0, 990.0, 950.0]), lazy=False
+    )
+    assert fallen is not None
+    assert fallen.believed
+    assert fallen.outside > 100.0
+
+
+def test_one_liar_spoils_the_population() -> None:
+    """Without its observations the quantile is that of other requests."""
+    good, liar = of_sum([0, 100, 0, 0], 0.3), of_sum([100, 0, 0, 0], 0.05)
+    merged = merge([good, liar])
+    assert merged is not None
+    assert (merged.believed, merged.count, merged.quantile(0.5)) == (False, 200.0, None)
+    assert sum_of_waits(good, liar) is None
+
+
+@given(waits, st.sampled_from([BOUNDS, EDGES, (INF,), (60.0, INF)]))
+def test_no_true_histogram_is_doubted(observations: list[float], bounds: tuple[float, ...]) -> None:
+    """Whatever the observations and the buckets."""
+    whole = histogram(bounds, observations)
+    found = window_distribution(times(), whole.bounds, whole.cumulative, whole.sums, lazy=False)
+    assert found is not None
+    assert found.believed
+    if observations:
+        low, high = found.mean_bounds
+        assert found.mean is not None
+        assert low - 1e-9 <= found.mean <= high + 1e-9

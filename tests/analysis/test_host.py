@@ -286,6 +286,18 @@ def test_a_whole_number_that_does_not_last_is_none() -> None:
     assert quotient(windows) == pytest.approx(4.0, rel=0.01)
 
 
+def test_a_stream_interval_that_the_engine_shows_is_no_frontend() -> None:
+    """Its time between events is 4 times its time per token, while running requests were counted 12 % too low."""
+    windows = decoding(0.2, 12_000, running=45.0)
+    assert quotient(windows) is not None
+    events = waits(0.2, 12_000, Metric.ITL)
+    shown, slow = (
+        {"d0": window({Metric.RUNNING: 45.0}, events | waits(token, 60, Metric.TPOT))} for token in (0.05, 0.2)
+    )
+    assert quotient(shown) is None
+    assert quotient(slow) == quotient(windows)
+
+
 @pytest.mark.parametrize("running", [3.9, 0.0])
 def test_few_requests_are_not_counted_well_enough(running: float) -> None:
     """Between two scrapes there may have been twice as many."""

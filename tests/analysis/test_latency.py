@@ -10,10 +10,10 @@ import pytest
 from pdscope.analysis.board import Board
 from pdscope.analysis.latency import put_latency
 from pdscope.model.metric import Metric
-from pdscope.model.signal import Quality, Signal, SignalId, SignalSet
+from pdscope.model.signal import Quality, Signal, SignalId, SignalSet, instance_scope
 from pdscope.model.topology import Deployment, EngineProfile, Instance, Role, Routing, Slo
 from pdscope.model.window import HistogramWindow, Window
-from support.windows import INF, NOW, SGLANG, VLLM, deployment, histogram, instance, observed, window
+from support.windows import INF, NOW, SGLANG, VLLM, Column, deployment, histogram, instance, observed, window
 
 FINE = (*(n / 20 for n in range(1, 201)), INF)
 ITL_BOUNDS = (0.002, 0.01, 0.02, 0.04, 0.06, 0.1, INF)
@@ -277,6 +277,42 @@ def test_an_objective_inside_a_bucket() -> None:
     assert known(found, SignalId.ITL_ATTAINMENT).value == pytest.approx(0.5)
 
 
+def tpot(*observations: float) -> dict[Metric, HistogramWindow]:
+    return {Metric.TPOT: histogram(ITL_BOUNDS, observations)}
+
+
+def test_a_stream_interval_leaves_the_time_per_token() -> None:
+    """Four tokens every 80 ms are one every 20; every figure of ITL says so."""
+    of = deployment(*CONCURRENT, slo=Slo(itl_p50_seconds=0.04))
+    found = signals(of, {"d0": ttft(0.5) | itl(*[0.08] * 400) | tpot(*([0.018] * 9 + [0.038]) * 10)})
+    p50, mean = known(found, SignalId.ITL_P50), known(found, SignalId.ITL_MEAN)
+    assert (p50.bounds, p50.samples) == ((0.01, 0.02), 100)
+    assert known(found, SignalId.ITL_P95).bounds == (0.02, 0.04)
+    assert mean.value == pytest.approx(0.02)
+    assert p50.quality is mean.quality is Quality.DERIVED
+    assert p50.source.startswith("stream interval of 4 on d0: TPOT histogram of d0")
+    assert known(found, SignalId.ITL_ATTAINMENT).value == 1.0
+
+
+def test_without_a_stream_interval_itl_stands() -> None:
+    """A time per token that is no whole part of it is that of other requests."""
+    found = signals(deployment(*CONCURRENT), {"d0": itl(*[0.05] * 400) | tpot(*[0.02] * 100)})
+    assert known(found, SignalId.ITL_MEAN).value == pytest.approx(0.05)
+    assert known(found, SignalId.ITL_P50).quality is Quality.MEASURED
+
+
+def test_one_time_for_all_instances() -> None:
+    """Events of one and tokens of the other are no population: time per token of both, or time between events."""
+    two = (*CONCURRENT, instance("d1", Role.DECODE, SGLANG))
+    events, tokens = itl(*[0.08] * 400) | tpot(*[0.02] * 100), itl(*[0.03] * 400)
+    found = signals(deployment(*two), {"d0": events, "d1": tokens | tpot(*[0.03] * 100)})
+    assert known(found, SignalId.ITL_MEAN).value == pytest.approx(0.025)
+    assert "stream interval of 4 on d0" in known(found, SignalId.ITL_P50).source
+    found = signals(deployment(*two), {"d0": events, "d1": tokens})
+    assert known(found, SignalId.ITL_MEAN).value == pytest.approx(0.055)
+    assert "stream interval" not in known(found, SignalId.ITL_P50).source
+
+
 def test_the_share_within_the_objective() -> None:
     """Three of four requests within two seconds."""
     of = deployment(*CONCURRENT, slo=Slo(ttft_p50_seconds=2.0, itl_p50_seconds=0.02))
@@ -307,3 +343,49 @@ def test_beyond_the_last_bucket() -> None:
     p50 = known(found, SignalId.TTFT_P50)
     assert (p50.value, p50.bounds, p50.quality) == (5.0, None, Quality.ESTIMATED)
     assert known(found, SignalId.TTFT_MEAN).value == pytest.approx(99.0)
+
+
+# what contradicts itself
+
+
+def lying(metric: Metric, mean: float) -> dict[Metric, HistogramWindow]:
+    """All of a thousand observations in the first bucket, and a sum that says otherwise."""
+    honest = histogram(ITL_BOUNDS, [ITL_BOUNDS[0] / 2] * 1000)
+    return {metric: HistogramWindow(honest.bounds, honest.cumulative, mean * honest.cumulative[:, -1])}
+
+
+@pytest.mark.parametrize("metric", [Metric.TTFT, Metric.ITL])
+def test_buckets_that_cannot_hold_their_sum_give_no_quantile(metric: Metric) -> None:
+    """The mean is known, the instance is named, and its population has no quantile."""
+    two = (*CONCURRENT, instance("d1", Role.DECODE, SGLANG))
+    good = {metric: histogram(ITL_BOUNDS, [0.02] * 400)}
+    found = signals(deployment(*two), {"d0": lying(metric, 0.4), "d1": good})
+    for name in ("P50", "P95", "P99"):
+        assert found.get(SignalId[f"{metric.name}_{name}"]) is None
+    assert known(found, SignalId[f"{metric.name}_MEAN"]).value == pytest.approx((400 + 8) / 1400)
+    outside = SignalId[f"{metric.name}_OUTSIDE"]
+    told = found.get(outside, instance_scope("d0"))
+    assert told is not None
+    assert told.value == pytest.approx(0.4 / ITL_BOUNDS[0])
+    assert "sum by count is 400 ms, and its buckets allow a mean of 0 ms to" in told.source
+    assert found.get(outside, instance_scope("d1")) is None
+
+
+@pytest.mark.parametrize(
+    ("beside", "running", "untimed"),
+    [
+        (itl(*[0.02] * 40), 46.0, 46.0),
+        (itl(*[0.02] * 40), [0.0, *[46.0] * 12], None),
+        ({}, 46.0, None),
+    ],
+    ids=["runs all the time", "ran empty", "nobody is timed"],
+)
+def test_requests_whose_tokens_nobody_times(
+    beside: dict[Metric, HistogramWindow], running: Column, untimed: float | None
+) -> None:
+    """An instance that runs requests and times none of their tokens is not spoken for by the others."""
+    of = deployment(*CONCURRENT, instance("d1", Role.DECODE, SGLANG))
+    board = Board(of.name)
+    pages = {"d0": window(histograms=beside), "d1": window({Metric.RUNNING: running})}
+    put_latency(board, of, observed(of, pages))
+    assert board.value(SignalId.UNTIMED) == untimed

@@ -211,3 +211,10 @@ def test_sources_are_named() -> None:
     assert found.source_of(Metric.RUNNING) == "loads running of d0"
     assert found.source_of(Metric.TTFT) == "engine ttft of d0"
     assert found.source_of(Metric.ITL) == "d0: itl"
+
+
+def test_a_gauge_of_senseless_size_has_a_mean() -> None:
+    """Numbers whose sum is none break nothing."""
+    level = seen(window({Metric.RUNNING: 1.7e308})).level(Metric.RUNNING)
+    assert level is not None
+    assert level.mean == pytest.approx(1.7e308)

@@ -81,6 +81,16 @@ def test_what_others_put_on_the_link_is_taken_off() -> None:
     assert quiet.value(SignalId.LINK_CAPACITY) == pytest.approx(0.8 * LINE)
 
 
+def test_others_may_fill_the_link() -> None:
+    """Then KV can have what it gets beside them: a capacity is never negative, and never unknown for that."""
+    found = signals({"p0": [node(Role.PREFILL, {"mlx5_0/1": 0.95 * LINE})]})
+    capacity = found.get(SignalId.LINK_CAPACITY)
+    assert capacity is not None
+    assert 0.8 * LINE - (0.95 * LINE - 1.05 * KV_RATE) < KV_RATE
+    assert capacity.value == pytest.approx(KV_RATE)
+    assert capacity.source.endswith("that KV does not explain: only what KV gets through beside it")
+
+
 def test_a_port_of_a_host_counts_once() -> None:
     """Two prefill instances on one host read one exporter."""
     of = deployment(instance("p0", Role.PREFILL), instance("p1", Role.PREFILL), instance("d0", Role.DECODE))

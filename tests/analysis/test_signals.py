@@ -51,10 +51,25 @@ HARDWARE = Hardware(name="card", hbm_bandwidth_bytes_per_second=1e15, bf16_flop_
 COMPUTE = ComputeShape(parameters=8e9, active_parameters=8e9)
 
 # how scrapes went no page tells
-OF_REACH = frozenset((SignalId.SILENT_SCRAPES, SignalId.ANSWERS, SignalId.SCRAPE_COST))
+OF_REACH = frozenset((SignalId.SILENT_SCRAPES, SignalId.ANSWERS, SignalId.SCRAPE_COST, SignalId.ROLES_ANSWERING))
+# where something is used up already, no rate is foretold at which that will be
+OF_ROOM = frozenset((SignalId.SATURATION_RATE,))
+# what is configured analysis does not know
+OF_RUNTIME = frozenset((SignalId.CONTRADICTIONS,))
 # how long things have been as they are takes a memory, which analysis has not, and only a page that contradicts itself
 # is distrusted
-OF_ONE_WINDOW = frozenset(SignalId) - {SignalId.STABILITY_WINDOW, SignalId.DISTRUSTED_QUEUE} - OF_REACH
+OF_DOUBT = frozenset(
+    (
+        *(signal for signal in SignalId if signal.name.startswith("DISTRUSTED_")),
+        SignalId.HBM_FLOOR,
+        SignalId.COMPUTE_FLOOR,
+        SignalId.TTFT_OUTSIDE,
+        SignalId.ITL_OUTSIDE,
+        SignalId.COUNTERS_JUMP,
+        SignalId.UNTIMED,
+    )
+)
+OF_ONE_WINDOW = frozenset(SignalId) - {SignalId.STABILITY_WINDOW} - OF_DOUBT - OF_REACH - OF_RUNTIME - OF_ROOM
 # said only where the engine measures nothing better
 STANDS_IN = {SignalId.SPEED_TO_LINE}
 
@@ -256,7 +271,7 @@ def test_who_asks_knows_how_it_was_answered() -> None:
     asked = dict.fromkeys(NAMES, Reach(0, answers=True, cost_ratio=0.001))
     live, recorded = signals(all_usual(), reach=asked), signals(all_usual())
     assert {one.id for one in live} == (OF_ONE_WINDOW | OF_REACH) - STANDS_IN
-    assert {one.scope.name for one in live if one.id in OF_REACH} == {*NAMES}
+    assert {one.scope.name for one in live if one.id in OF_REACH} == {*NAMES, live.deployment.name}
     assert set(recorded) == {one for one in live if one.id not in OF_REACH}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pdscope.analysis.board import Board
@@ -497,3 +498,24 @@ def test_bytes_achieved_are_a_rate() -> None:
     found = signals(PAIR, {"p0": moved})
     assert known(found, SignalId.KV_ACHIEVED).value == pytest.approx(1e8)
     assert signals(PAIR, {"p0": window({Metric.RUNNING: 1})}).get(SignalId.KV_ACHIEVED) is None
+
+
+# in flight
+
+
+@pytest.mark.parametrize(
+    ("metric", "role", "engine", "column", "trend"),
+    [
+        (Metric.KV_FETCH_ACTIVE, "d0", VLLM_PAIR, [1.0, 1.0, 1.0, 2.0, 2.0, 2.0], 2.0),
+        (Metric.PREFILL_TRANSFER_QUEUE, "p0", PAIR, [4.0, 4.0, 4.0, 9.0, 3.0, 3.0, 3.0], 0.75),
+        (Metric.KV_FETCH_ACTIVE, "d0", VLLM_PAIR, [1.0, 1.0, 2.0, 2.0], None),
+        (Metric.KV_FETCH_ACTIVE, "d0", VLLM_PAIR, [0.0, 0.0, 0.0, 2.0, 2.0, 2.0], None),
+    ],
+    ids=["decode", "prefill, the middle left out", "too few scrapes", "from nothing"],
+)
+def test_trend_of_what_is_in_flight(
+    metric: Metric, role: str, engine: Deployment, column: list[float], trend: float | None
+) -> None:
+    """Newer half of the window by the older."""
+    page = window({metric: np.array(column)}, scrapes=len(column))
+    assert signals(engine, {role: page}).value(SignalId.TRANSFER_IN_FLIGHT_TREND) == trend

@@ -103,6 +103,52 @@ def test_check_config_reports_threshold_names(tmp_path: Path, capsys: pytest.Cap
     assert "utilization" in err
 
 
+DOUBTFUL = """\
+window: 1s
+deployments:
+- name: a
+  instances: [{name: x, url: 'http://h:1', role: prefill}]
+"""
+
+
+def test_check_config_warns_of_what_may_be_meant(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Each with its path; the file is taken all the same."""
+    file = tmp_path / "pdscope.yml"
+    file.write_text(DOUBTFUL, encoding="utf-8")
+    assert main(["check-config", str(file)]) == 0
+    out, err = capsys.readouterr()
+    assert out == f"{file}: 1 deployment(s), 1 instance(s): no errors, 2 warning(s)\n"
+    assert [line.split(": ")[:3] for line in err.splitlines()] == [
+        [str(file), "warning", "window"],
+        [str(file), "warning", "deployments[0].instances"],
+    ]
+
+
+def test_serve_warns_of_it_at_its_start(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Before anything else can go wrong, such as the address."""
+    file = tmp_path / "pdscope.yml"
+    file.write_text(DOUBTFUL, encoding="utf-8")
+    assert main(["serve", f"--config.file={file}", "--web.listen-address=9836"]) == 2
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.split(": ")[:2] for line in said] == [
+        ["configuration", "window"],
+        ["configuration", "deployments[0].instances"],
+    ]
+
+
+def test_check_config_tells_values_and_names_at_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A wrong value does not hide a wrong name."""
+    file = tmp_path / "pdscope.yml"
+    file.write_text(
+        "window: 5\nthresholds: {prefill_queue: {queu: 3}}\n"
+        "deployments: [{name: a, instances: [{name: x, url: 'http://h:1', engine: sglan}]}]\n",
+        encoding="utf-8",
+    )
+    assert main(["check-config", str(file)]) == 2
+    err = capsys.readouterr().err
+    assert all(path in err for path in ("window: ", "prefill_queue.queu: ", "instances[0].engine: "))
+
+
 def test_defaults_list_every_threshold(capsys: pytest.CaptureFixture[str]) -> None:
     """`check-config --defaults` names each threshold of each rule."""
     assert main(["check-config", "--defaults"]) == 0
@@ -116,6 +162,8 @@ def test_explain_lists_and_prints_a_page(capsys: pytest.CaptureFixture[str]) -> 
     assert main(["explain"]) == 0
     listing = capsys.readouterr().out
     assert all(verdict in listing for verdict in Verdict)
+    assert "  pd_ratio                 Prefill and decode are sized wrongly for each other.\n" in listing
+    assert listing.count("late_kv_read") == 1
     assert main(["explain", "decode_admission"]) == 0
     page = capsys.readouterr().out
     assert "ttft_share" in page

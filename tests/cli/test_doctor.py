@@ -158,9 +158,8 @@ async def test_contradictions_are_told() -> None:
         "role: configured is prefill, the page says decode",
     )
     assert second.contradictions == ("role: configured is decode, but its counters since its start are of prefill",)
-    assert third.contradictions == (
-        "role: none is configured, so it counts as unified, but its counters are of decode",
-    )
+    assert third.contradictions == ()
+    assert (third.role, third.role_from) == ("decode", "shown")
     assert (
         found.deployments[0].contradictions[0].startswith("model.kv: KV shape of the configuration makes 8,192 B/token")
     )
@@ -197,6 +196,28 @@ async def test_what_cannot_be_read_says_why_and_what_to_switch_on() -> None:
     assert "does its role fit its url" in checks["router"].reason
     assert checks["n0"].reason == "connect: no connection: Connection refused"
     assert all(check.missing == () for check in checks.values())
+
+
+@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
+async def test_who_is_turned_away_is_told_where_to_say_who_it_is(tmp_path: Path, status: str) -> None:
+    """Without auth, and with one that is not accepted; of a device too."""
+    token = tmp_path / "token"
+    token.write_text("secret")
+
+    async def refuse(_: Asked) -> AsyncIterator[bytes]:
+        yield page(b"", status=status)
+
+    async with HttpTarget(refuse) as shut:
+        found = await checkup(
+            {"name": "a", "url": shut.url},
+            {"name": "b", "url": f"{shut.url}/b", "auth": {"bearer_token_file": str(token)}},
+            devices=[{"name": "n0", "source": "dcgm", "url": f"{shut.url}/metrics", "instance": "a"}],
+        )
+    remarks = {check.name: check.remarks for check in found.deployments[0].targets}
+    nobody = ("it asks who you are, and no auth is configured for it: bearer_token_file, or basic",)
+    assert remarks["a"] == remarks["n0"] == nobody
+    assert remarks["b"][0].startswith("it does not accept the configured auth")
+    assert not any("secret" in line for line in lines_of(found))
 
 
 async def test_devices_say_which_signals_they_have_for_whom() -> None:
@@ -283,3 +304,29 @@ def test_the_command_prints_and_exits(
     assert document["deployments"][0]["targets"][0]["name"] == "u0"
     assert main(["doctor", "--config.file", str(tmp_path / "none.yml")]) == 2
     assert "none.yml" in capsys.readouterr().err
+
+
+async def test_devices_of_others_are_told() -> None:
+    """Of a host that is shared, with the remedy; a page that is selected from has none."""
+    body = b"".join(b'DCGM_FI_PROF_DRAM_ACTIVE{gpu="%d",UUID="GPU-%d"} 0.5\n' % (gpu, gpu) for gpu in range(8))
+    async with (
+        HttpTarget(metrics("vllm-0.32.0-light.prom")) as first,
+        HttpTarget(metrics("vllm-0.32.0-light.prom")) as second,
+        HttpTarget(serving({"/metrics": body})) as dcgm,
+    ):
+        page_of = {"source": "dcgm", "url": f"{dcgm.url}/metrics"}
+        found = await checkup(
+            {"name": "u0", "url": first.url, "tp": 4},
+            {"name": "u1", "url": second.url, "tp": 4},
+            devices=[
+                {"name": "g0", "instance": "u0", **page_of},
+                {"name": "g1", "instance": "u1", "select": {"gpu": "4-7"}, **page_of},
+            ],
+        )
+    *_, shared, selected = found.deployments[0].targets
+    (remark,) = shared.remarks
+    assert remark == (
+        "8 devices for u0, an instance of 4 (tp x pp x dp): some are not its own, and their means decide nothing; "
+        "name its devices with select, or say tp if it has more"
+    )
+    assert selected.remarks == ()

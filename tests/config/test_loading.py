@@ -14,6 +14,7 @@ from pdscope.config import (
     Config,
     HardwareConfig,
     InterconnectConfig,
+    Names,
     ServesConfig,
     check_names,
     load_config,
@@ -326,16 +327,16 @@ def hardware_problem(name: str, described: bool) -> str | None:
     return None if described or name in ("H200", "H100 SXM") else "is no device"
 
 
-KNOWN: dict[str, Any] = {
-    "engines": ["sglang", "vllm"],
-    "device_sources": ["dcgm", "nvml"],
-    "hardware": hardware_problem,
-    "thresholds": {"kv_transfer_bandwidth": ["utilization"], "decode_hbm_bandwidth": ["utilization", "roofline_share"]},
-}
+KNOWN = Names(
+    engines=["sglang", "vllm"],
+    device_sources=["dcgm", "nvml"],
+    hardware=hardware_problem,
+    thresholds={"kv_transfer_bandwidth": ["utilization"], "decode_hbm_bandwidth": ["utilization", "roofline_share"]},
+)
 
 
 def test_known_names_pass(complete: Config) -> None:
-    check_names(complete, **KNOWN)
+    check_names(complete, KNOWN)
 
 
 def test_unknown_names_are_reported_together_with_the_nearest() -> None:
@@ -348,7 +349,7 @@ def test_unknown_names_are_reported_together_with_the_nearest() -> None:
         "  - {name: h, source: zzz, url: 'http://h:2', instance: p0}\n"
     )
     with pytest.raises(ConfigError) as caught:
-        check_names(config, **KNOWN)
+        check_names(config, KNOWN)
     assert [line.split(": ", 1) for line in str(caught.value).split("\n")] == [
         [
             "thresholds.kv_transfer_bandwith",

@@ -87,7 +87,7 @@ PATHS = {
     "dns": ("discovery", "dns"),
     "kubernetes": ("discovery", "kubernetes"),
 }
-DEVICE = {"name": "g", "source": "dcgm", "url": "http://h:3"}
+DEVICE = {"name": "g", "source": "dcgm", "url": "https://h:3"}
 COMPANIONS: dict[str, dict[str, Any]] = {
     "scrape": {"interval": "5s"},
     "deployments": {"name": "d", "instances": INSTANCES},

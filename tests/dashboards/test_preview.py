@@ -38,6 +38,8 @@ def test_the_documentation_shows_them_all() -> None:
         (1.6e9, "Bps", "1.6 GB/s"),
         (327680.0, "bytes", "328 kB"),
         (2.5, "reqps", "2.5 req/s"),
+        (1234.0, "si:tok/s", "1.23 ktok/s"),
+        (0.25, "cps", "0.25 c/s"),
         (0.0, "short", "0"),
     ],
 )

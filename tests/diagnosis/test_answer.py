@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -122,7 +123,8 @@ def test_summary_says_why_phase_and_stage_disagree(phase: Phase, verdict: Verdic
     text = summarise(case_of(), phase, verdict, [held()], [])
     assert text.startswith("31 requests wait on p0")
     assert text.endswith(".")
-    assert (clause in text) if clause else (text == "31 requests wait on p0.")
+    rest = ", and no rule sees a limit reached" if verdict is Verdict.HEALTHY else ""
+    assert (clause in text) if clause else (text == f"31 requests wait on p0{rest}.")
 
 
 def test_summary_is_a_sentence() -> None:
@@ -132,6 +134,62 @@ def test_summary_is_a_sentence() -> None:
     assert text == "The KV pool of d0 is full; the same on 2 more."
     assert "the same on 1 more" in summarise(case_of(), Phase.UNKNOWN, Verdict.PREFILL_QUEUE, many[:2], many)
     assert "more" not in summarise(case_of(), Phase.UNKNOWN, Verdict.PREFILL_QUEUE, many[:1], many)
+
+
+@pytest.mark.parametrize(
+    ("headline", "begins"),
+    [
+        ("p0 holds 99 %", "p0 holds"),
+        ("p0, p1 of prefill", "p0, p1 of"),
+        ("p0's pool", "P0's pool"),
+        ("gone waits", "gone waits"),
+        ("ports tell", "Ports tell"),
+    ],
+)
+def test_a_name_at_the_start_keeps_its_spelling(headline: str, begins: str) -> None:
+    """That of an instance of the deployment, or of a culprit; any other word gets its capital."""
+    found = held(headline=headline, culprits=("gone",))
+    assert summarise(case_of(), Phase.UNKNOWN, Verdict.PREFILL_QUEUE, [found], []).startswith(begins)
+
+
+LATE = Finding("late_kv_read", WHERE, Truth.TRUE, headline="blocks of p0 were read too late: answers may be WRONG")
+
+
+@pytest.mark.parametrize("verdict", [Verdict.HEALTHY, Verdict.PREFILL_QUEUE])
+def test_wrong_answers_come_first(verdict: Verdict) -> None:
+    """Whatever else is said, and nobody says that no limit is reached."""
+    text = summarise(case_of(), Phase.UNKNOWN, verdict, [held()], [LATE])
+    assert text == ("Blocks of p0 were read too late: answers may be WRONG; apart from that, 31 requests wait on p0.")
+    unknown = summarise(case_of(), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], [LATE])
+    assert unknown.startswith("Blocks of p0 were read too late: answers may be WRONG; apart from that, cannot tell: ")
+    said_no = replace(LATE, truth=Truth.FALSE)
+    assert "WRONG" not in summarise(case_of(), Phase.UNKNOWN, verdict, [held()], [said_no])
+
+
+OVERASKED: Figures = changed(
+    BUSY,
+    {
+        SignalId.LINK_UTILIZATION: Figure(3.31, Quality.ESTIMATED),
+        SignalId.LINK_CAPACITY: 10e9,
+        SignalId.KV_ACHIEVED: 2e9,
+    },
+)
+
+
+def test_health_beside_a_link_that_is_asked_for_too_much() -> None:
+    """Demand is arithmetic: what it says and what is seen, no word of a limit, and not the highest confidence."""
+    text = summarise(case_of(OVERASKED), Phase.WITHIN_SLO, Verdict.HEALTHY, [held()], [])
+    assert text == (
+        "31 requests wait on p0; KV demand (estimated) is 331 % of what the link should carry, while 2 GB/s (20 %) "
+        "really cross it."
+    )
+    assert confidence_of(Verdict.HEALTHY, [held()], case_of(OVERASKED)) is Confidence.MEDIUM
+    assert confidence_of(Verdict.PREFILL_QUEUE, [held()], case_of(OVERASKED)) is Confidence.HIGH
+    unseen = case_of(changed(OVERASKED, {SignalId.KV_ACHIEVED: None}))
+    assert "really crosses it is not known" in summarise(unseen, Phase.WITHIN_SLO, Verdict.HEALTHY, [held()], [])
+    below = case_of(changed(OVERASKED, {SignalId.LINK_UTILIZATION: 0.89}))
+    assert "should carry" not in summarise(below, Phase.WITHIN_SLO, Verdict.HEALTHY, [held()], [])
+    assert confidence_of(Verdict.HEALTHY, [held()], below) is Confidence.HIGH
 
 
 def test_unknown_latency_is_left_out_of_the_clause() -> None:
@@ -162,6 +220,21 @@ def test_summary_of_nothing_names_what_is_missing(figures: Figures, count: str) 
     assert "p99" not in text
 
 
+def test_what_an_answer_lacks_is_what_verdicts_lack() -> None:
+    """First what the last verdicts ask for, then what most rules wait for; never what only a note beside them does."""
+    known = {**BUSY, SignalId.ITL_P50: 0.02}
+    findings = [
+        held(rule="link_shared", verdict=None, truth=Truth.UNKNOWN, missing=(SignalId.NIC_CAPACITY,)),
+        held(rule="a", truth=Truth.UNKNOWN, missing=(SignalId.RUNNING, SignalId.KV_USAGE)),
+        held(rule="b", truth=Truth.UNKNOWN, missing=(SignalId.KV_USAGE,)),
+        held(rule="healthy", verdict=Verdict.HEALTHY, truth=Truth.UNKNOWN, missing=(SignalId.TTFT_P95,)),
+    ]
+    text = summarise(case_of(known), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], findings)
+    assert text.endswith("3 signal(s) are missing, first of all ttft_p95_seconds, kv_usage_ratio, running_requests.")
+    nothing = summarise(case_of(known), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], findings[:1])
+    assert nothing.endswith("300 requests finished in the window, and no rule of a verdict holds.")
+
+
 def evidence(signal: SignalId) -> Evidence:
     return Evidence(signal, WHERE, 1.0, signal.unit, Op.GE, 0.5, Truth.TRUE, "test", Quality.MEASURED, 0.0)
 
@@ -189,10 +262,46 @@ def test_queries_name_what_metrics_exports(verdict: str) -> None:
 
 
 def test_next_steps_ask_for_the_instance_at_fault() -> None:
-    """Its own figure and its own verdict, after those of the deployment."""
-    diagnosis = verdict_of(STORIES["decode_hbm_bandwidth"]).diagnosis
-    assert 'pdscope_worker_hbm_bandwidth_utilization_ratio{deployment="pd",worker="d0"}' in diagnosis.next_steps
-    assert 'pdscope_worker_verdict{deployment="pd",worker="d0"} == 1' in diagnosis.next_steps
+    """Its own figure, and never whether the verdict is the verdict."""
+    steps = [step for story in STORIES.values() for step in verdict_of(story).diagnosis.next_steps]
+    assert 'pdscope_worker_hbm_bandwidth_utilization_ratio{deployment="pd",worker="d0"}' in steps
+    assert not any("_verdict{" in step for step in steps)
+
+
+MEASURED = EngineProfile("measured", queries={SignalId.PREFILL_QUEUE: "max(q$at)", SignalId.TRANSFER_TIME: "t{a,$in}"})
+
+
+@pytest.mark.parametrize(
+    ("signal", "truth", "scope", "query"),
+    [
+        (SignalId.PREFILL_QUEUE, Truth.TRUE, instance_scope("p0"), 'max(q{instance="p0.lan:30000"})'),
+        (SignalId.TRANSFER_TIME, Truth.TRUE, WHERE, 't{a,instance=~"p0.lan:30000|p1.lan:30000"}'),
+        (SignalId.PREFILL_QUEUE, Truth.FALSE, instance_scope("p0"), None),
+        (SignalId.PREFILL_QUEUE, Truth.TRUE, instance_scope("d0"), None),
+        (SignalId.PREFILL_QUEUE, Truth.TRUE, instance_scope("p2"), None),
+        (SignalId.DESCRIPTOR_BYTES, Truth.TRUE, WHERE, None),
+    ],
+    ids=["an instance's", "all instances'", "speaks against it", "another engine", "no address", "no series"],
+)
+def test_the_engine_s_own_series_stand_in(signal: SignalId, truth: Truth, scope: Scope, query: str | None) -> None:
+    """Where `/metrics` exports no figure that decides; and where the engine has none either, what users wait."""
+    told = [instance(f"p{n}", Role.PREFILL, profile=MEASURED, url=f"http://p{n}.lan:30000/") for n in (0, 1)]
+    case = Case(
+        deployment(*told, instance("p2", Role.PREFILL, profile=MEASURED), instance("d0", Role.DECODE, url="http://d0")),
+        signal_set({SignalId.TTFT_P50: 1.0, SignalId.ITL_P50: 0.06}),
+    )
+    other = replace(evidence(SignalId.KV_USAGE), scope=scope)
+    found = held(evidence=(replace(evidence(signal), scope=scope, truth=truth), other))
+    steps = next_steps(case, Verdict.PREFILL_QUEUE, [found], [found])
+    assert steps[1] == (query or 'pdscope_deployment_itl_p50_seconds{deployment="pd"}')
+
+
+def test_what_stands_in_is_what_is_over() -> None:
+    """TTFT where no objective is broken."""
+    found = held(evidence=(evidence(SignalId.PREFILL_QUEUE),))
+    for figures, latencies in (({SignalId.TTFT_P50: 9.0, SignalId.ITL_P50: 9.0}, ["ttft", "itl"]), ({}, ["ttft"])):
+        steps = next_steps(Case(deployment(), signal_set(figures)), Verdict.PREFILL_QUEUE, [found], [found])
+        assert steps[1:] == tuple(f'pdscope_deployment_{name}_p50_seconds{{deployment="pd"}}' for name in latencies)
 
 
 PROFILED = EngineProfile("profiled", profiling={role: f"trace {role} at {{url}}" for role in Role})
@@ -267,9 +376,10 @@ def test_every_engine_spells_its_profile_and_its_workers() -> None:
     for engine in ("sglang", "vllm"):
         texts = {role: told[engine].profiling[role] for role in (Role.PREFILL, Role.DECODE, Role.UNIFIED)}
         for text in texts.values():
-            assert "http://h:1" in text.format(url="http://h:1")
-            assert "{" not in text.format(url="u").replace('{"profiler"', "")
-            assert "TORCH_PROFILER_DIR" in text
+            command, _, remark = text.format(url="http://h:1").partition("  # ")
+            assert command.startswith("curl -X POST http://h:1/start_profile")
+            assert all(shlex.split(part) for part in command.split("&&"))
+            assert "TORCH_PROFILER_DIR" in remark
     sglang = told["sglang"].profiling
     assert "--pd-separated --profile-prefill-url" in sglang[Role.PREFILL]
     assert "decode-url" not in sglang[Role.PREFILL]
@@ -277,7 +387,7 @@ def test_every_engine_spells_its_profile_and_its_workers() -> None:
     for router in ("smg", "vllm_router", "dynamo", "llm_d"):
         workers = told[router].workers
         assert workers is not None
-        assert "{" not in workers.format(url="u")
+        assert workers.format(url="http://h:1").startswith("curl -s http://h:1/metrics | grep ")
 
 
 @pytest.mark.parametrize(
@@ -299,7 +409,7 @@ def test_a_healthy_service_is_told_what_comes_first(rate: float | None, resource
         figures = figures.extended([signal])
     case = Case(deployment(), figures)
     text = summarise(case, Phase.WITHIN_SLO, Verdict.HEALTHY, [held()], [])
-    assert text == f"31 requests wait on p0{said}."
+    assert text == f"31 requests wait on p0, and no rule sees a limit reached{said}."
     busy = summarise(case, Phase.WITHIN_SLO, Verdict.PREFILL_QUEUE, [held()], [])
     assert "as load grows" not in busy
 

@@ -183,8 +183,8 @@ def test_strength_is_clipped(strength: float, shown: float) -> None:
     assert closing().finding(Truth.TRUE, headline="x", strength=strength).strength == shown
 
 
-def test_settings_are_those_of_the_culprit() -> None:
-    """With different engines on both sides, and none where nobody is at fault."""
+def test_settings_are_those_of_the_role_of_the_remedy() -> None:
+    """Decode spells decode's limit with different engines on both sides, whoever is at fault, or nobody."""
     other = EngineProfile("other", settings={"raise_running_limit": "--slots"})
     of = deployment(P0, instance("d0", Role.DECODE, profile=other))
     board = bench(RULE, Case(of, signal_set({})))
@@ -192,7 +192,7 @@ def test_settings_are_those_of_the_culprit() -> None:
         {r.id: r.setting for r in board.finding(Truth.TRUE, headline="x", culprits=names).remedies}
         for names in (("p0",), ("d0",), ())
     ]
-    assert [s["raise_running_limit"] for s in settings] == ["--max-running", "--slots", None]
+    assert [s["raise_running_limit"] for s in settings] == ["--slots"] * 3
 
 
 @pytest.mark.parametrize("truth", [Truth.FALSE, Truth.UNKNOWN])

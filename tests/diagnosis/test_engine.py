@@ -293,7 +293,21 @@ def test_findings_beside_the_verdict_never_replace_it() -> None:
     """A rule without a verdict does not even keep the fallback rules from running."""
     diagnosis = answer(says("beside_it", strength=1.0), says("healthy")).diagnosis
     assert diagnosis.verdict is Verdict.HEALTHY
-    assert [f.rule for f in diagnosis.findings if f.truth is Truth.TRUE] == ["beside_it", "healthy"]
+    assert [f.rule for f in diagnosis.findings if f.truth is Truth.TRUE] == ["healthy", "beside_it"]
+
+
+def test_findings_of_the_verdict_come_first_and_of_the_others_verdicts_before_what_stands_beside() -> None:
+    """However strong the others are; what is not decided stands in the order of evidence."""
+    rules = (
+        says("a_note", Truth.UNKNOWN),
+        says("prefill_queue", Truth.UNKNOWN),
+        says("decode_admission", strength=0.1),
+        says("host_bound", Truth.UNKNOWN),
+        says("kv_transfer_path", strength=1.0),
+        says("b_note", strength=0.5),
+    )
+    shown = [f.rule for f in answer(*rules).diagnosis.findings]
+    assert shown == ["decode_admission", "kv_transfer_path", "b_note", "host_bound", "prefill_queue", "a_note"]
 
 
 @pytest.mark.parametrize("truth", [Truth.FALSE, Truth.UNKNOWN])
@@ -324,7 +338,7 @@ def test_strongest_scope_speaks_and_all_are_culprits() -> None:
     rule = Rule("decode_admission", Verdict.DECODE_ADMISSION, evaluate)
     diagnosis = answer(rule).diagnosis
     assert diagnosis.culprits == ("d1", "d2", "d0")
-    assert diagnosis.summary == "D1 1; the same on 2 more."
+    assert diagnosis.summary == "d1 1; the same on 2 more."
     assert [f.scope.name for f in diagnosis.findings] == ["d1", "d2", "d0"]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pdscope.diagnosis.hysteresis import CLEAR_AFTER, RAISE_AFTER, Standing, settle
-from pdscope.model.finding import Confidence, Diagnosis, Phase, Verdict
+from pdscope.model.finding import Confidence, Diagnosis, Finding, Phase, Truth, Verdict
+from pdscope.model.signal import Scope, ScopeKind
 
 H, I = Verdict.HEALTHY, Verdict.IDLE  # noqa: E741
 A, B = Verdict.DECODE_ADMISSION, Verdict.KV_TRANSFER_BANDWIDTH
@@ -66,6 +68,23 @@ def test_pending_names_verdict_and_count() -> None:
     assert [d.pending and (d.pending.verdict, d.pending.windows) for d in answers] == [None, (A, 1), (A, 2), None]
     assert answers[2].summary == "healthy at 0.0 Now, to be confirmed: decode_admission at 2.0"
     assert answers[3].summary == "decode_admission at 3.0"
+
+
+def test_pending_counts_the_evaluations_that_name_its_verdict() -> None:
+    """Of those in a row that disagree, not all of them: two troubles in turn have one each."""
+    pending = [d.pending and (d.pending.verdict, d.pending.windows) for d in shown([H, A, B, B, A])]
+    assert pending == [None, (A, 1), (B, 1), None, (A, 1)]
+    clearing = [d.pending and (d.pending.verdict, d.pending.windows) for d in shown([A, H, I, H, I, H])]
+    assert clearing == [None, (H, 1), (I, 1), (H, 2), (I, 2), None]
+
+
+def test_findings_of_the_verdict_that_is_shown_come_first() -> None:
+    """They are those of now; while a change is being confirmed the old verdict still has the word."""
+    scope = Scope(ScopeKind.DEPLOYMENT, "a")
+    new, old = Finding("new", scope, Truth.TRUE, B), Finding("old", scope, Truth.TRUE, A)
+    standing, _ = settle(None, diagnosis(A, 0.0))
+    _, current = settle(standing, replace(diagnosis(B, 1.0), findings=(new, old)))
+    assert (current.verdict, current.findings) == (A, (old, new))
 
 
 def test_since_is_when_the_shown_verdict_began() -> None:

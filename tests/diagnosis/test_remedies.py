@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from pdscope.diagnosis.base import Rule
 from pdscope.diagnosis.engine import discover
 from pdscope.diagnosis.remedies import CATALOGUE, TOPICS, adds_instances, futile_while, remedies_for
 from pdscope.diagnosis.rules import decode_kv_capacity, kv_lease_expired, kv_transfer_setup
@@ -11,13 +12,13 @@ from pdscope.model.finding import Truth, Verdict
 from pdscope.model.signal import SignalId
 from pdscope.model.topology import Attention, EngineProfile, KvShape, ModelFacts, Role
 from pdscope.runtime.plugins import load_plugins
-from support.signals import ENGINE, STORIES, changed, deployment, finding, instance, on, verdict_of
+from support.signals import STORIES, changed, deployment, finding, instance, on, verdict_of
 
 
 @pytest.mark.parametrize("name", CATALOGUE)
 def test_each_has_action_cost_and_precondition(name: str) -> None:
     """Nothing is free, and nothing always helps."""
-    (remedy,) = remedies_for([name], None)
+    (remedy,) = remedies_for([name])
     assert remedy.id == name
     for text in (remedy.action, remedy.cost, remedy.precondition):
         assert len(text.split()) > 2
@@ -75,11 +76,11 @@ def test_more_threads_need_an_idle_cpu_at_prefill(place: str, share: float | Non
 
 
 def test_what_does_no_good_beside_a_verdict() -> None:
-    """More instances beside a full link, a longer deadline in front of a full decode; nothing else."""
-    futile = {name: futile_while(remedies_for([name], None)[0]) for name in CATALOGUE}
+    """More instances beside a full link; a longer deadline in front of a full decode or for prompts nobody wants."""
+    futile = {name: futile_while(remedies_for([name])[0]) for name in CATALOGUE}
     assert {name: {*verdicts} for name, verdicts in futile.items() if verdicts} == {
         **{name: {Verdict.KV_TRANSFER_BANDWIDTH} for name in ("add_prefill", "add_decode", "add_instances")},
-        "longer_lease": {Verdict.DECODE_ADMISSION, Verdict.DECODE_KV_CAPACITY},
+        "longer_lease": {Verdict.DECODE_ADMISSION, Verdict.DECODE_KV_CAPACITY, Verdict.KV_PINNED},
     }
 
 
@@ -102,23 +103,24 @@ def test_they_are_withheld_from_every_finding(story: str, withheld: set[str]) ->
     assert not {r.id for f in diagnosis.findings for r in f.remedies} & withheld
 
 
-def test_setting_comes_from_the_engine_at_fault() -> None:
-    """Without an engine, or where the engine has no such setting, there is none."""
-    both = remedies_for(["raise_running_limit", "add_decode"], ENGINE)
+def test_setting_comes_from_the_engine() -> None:
+    """Without a deployment, or where the engine has no such setting, there is none."""
+    both = remedies_for(["raise_running_limit", "add_decode"], deployment())
     assert [r.setting for r in both] == ["--max-running", None]
-    assert [r.setting for r in remedies_for(["raise_running_limit"], None)] == [None]
-    assert [r.setting for r in remedies_for(["raise_running_limit"], EngineProfile("bare"))] == [None]
+    assert [r.setting for r in remedies_for(["raise_running_limit"])] == [None]
+    bare = deployment(instance("d0", Role.DECODE, profile=EngineProfile("bare")))
+    assert [r.setting for r in remedies_for(["raise_running_limit"], bare)] == [None]
 
 
 def test_unknown_id_is_a_mistake() -> None:
     """It does not pass silently."""
     with pytest.raises(KeyError, match="no_such_remedy"):
-        remedies_for(["no_such_remedy"], None)
+        remedies_for(["no_such_remedy"])
 
 
 def test_what_adds_instances() -> None:
     """These are withheld while the link is full."""
-    adding = {name for name in CATALOGUE if adds_instances(remedies_for([name], None)[0])}
+    adding = {name for name in CATALOGUE if adds_instances(remedies_for([name])[0])}
     assert adding == {"add_prefill", "add_decode", "add_instances"}
 
 
@@ -126,4 +128,40 @@ def test_engines_spell_settings_of_known_remedies_only() -> None:
     """A setting under a misspelt id would never be shown."""
     for adapter in load_plugins().engines:
         if adapter.profile is not None:
-            assert set(adapter.profile.settings) <= set(CATALOGUE), adapter.name
+            assert set(adapter.profile.settings) | adapter.profile.lacks <= set(CATALOGUE), adapter.name
+            assert not set(adapter.profile.settings) & adapter.profile.lacks, adapter.name
+
+
+PROGRAMS = {
+    "sglang": (Role.PREFILL, Role.DECODE),
+    "vllm": (Role.PREFILL, Role.DECODE),
+    "dynamo": (Role.PREFILL, Role.DECODE, Role.ROUTER),
+    "smg": (Role.ROUTER,),
+    "vllm_router": (Role.ROUTER,),
+    "llm_d": (Role.ROUTER,),
+}
+NOTHING_TO_SET = {
+    "vllm": {"add_prefill", "add_decode"},  # instances are added outside of it
+    "dynamo": {"less_affinity", "shed_load"},
+    "vllm_router": {"fewer_series"},
+    "llm_d": {"router_policy", "less_affinity", "keep_prefix_cache", "shed_load", "check_roles", "fewer_series"},
+}
+"""Remedies about a program that has no documented flag for them, though it can do them."""
+
+
+@pytest.mark.parametrize("engine", PROGRAMS)
+def test_every_remedy_is_spelt_where_its_engine_has_the_setting(engine: str) -> None:
+    """Whatever a rule proposes about a program is spelt, lacking, or known to have nothing to set."""
+    profile = load_plugins().profile(engine)
+    about = {name for name, entry in CATALOGUE.items() if {*PROGRAMS[engine]} & {*entry.at}}
+    assert about - profile.settings.keys() - profile.lacks == NOTHING_TO_SET.get(engine, set())
+
+
+@pytest.mark.parametrize("engine", ["sglang", "vllm"])
+@pytest.mark.parametrize("rule", discover(), ids=lambda rule: rule.id)
+def test_each_rule_names_the_settings_of_an_engine_without_a_culprit(rule: Rule, engine: str) -> None:
+    """Findings on the link, which accuse nobody, too."""
+    profile = load_plugins().profile(engine)
+    of = deployment(*(instance(role[0] + "0", role, profile=profile) for role in (Role.PREFILL, Role.DECODE)))
+    for remedy in remedies_for(rule.remedies, of):
+        assert remedy.setting == profile.settings.get(remedy.id)

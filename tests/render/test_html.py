@@ -32,11 +32,12 @@ def test_each_verdict_has_a_mood(healthy: Report, verdict: Verdict, mood: str) -
 
 
 def test_a_change_that_is_being_confirmed_is_told(healthy: Report) -> None:
-    """With how often it has been seen."""
+    """With how many evaluations say so."""
     [part] = healthy.deployments
     pending = PendingChange(Verdict.PREFILL_QUEUE, 2)
     changed = replace(part, diagnosis=replace(part.diagnosis, pending=pending))
-    assert "prefill_queue is being confirmed (2 in a row)" in report_html(replace(healthy, deployments=(changed,)))
+    text = report_html(replace(healthy, deployments=(changed,)))
+    assert "prefill_queue is being confirmed (said by 2 evaluations since the last that agreed)" in text
 
 
 def test_links_begin_with_the_base(healthy: Report) -> None:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from pdscope.model.finding import PendingChange, Verdict
-from pdscope.model.report import Report
+from pdscope.model.report import Report, TargetState
 from pdscope.render.json import report_json, timestamp
 
 DEPLOYMENT_KEYS = [
@@ -26,6 +26,7 @@ DEPLOYMENT_KEYS = [
     "findings",
     "signals",
     "instances",
+    "silent_sources",
     "next_steps",
 ]
 
@@ -71,6 +72,19 @@ def test_findings_have_the_contract_s_form(transfer_bound: Report) -> None:
         mine["evidence"][0]
     )
     assert all(r["cost"] and r["precondition"] for r in mine["remedies"])
+    assert mine["headline"].startswith("KV demand of 9.13 MB/s meets a link")
+    assert not any("headline" in f for f in findings if f["truth"] != "true")
+
+
+def test_silent_sources_are_listed(transfer_bound: Report) -> None:
+    """With what is lost, and when they were last heard where they ever were."""
+    at = transfer_bound.generated_at
+    states = [TargetState("pd", "gpu-node0", "dcgm", up=False), TargetState("pd", "n0", "node", False, last_success=at)]
+    found = document(replace(transfer_bound, targets=(*transfer_bound.targets, *states)))["deployments"][0]
+    first, second = found["silent_sources"]
+    assert (first["target"], first["source"], sorted(first)) == ("gpu-node0", "dcgm", ["lost", "source", "target"])
+    assert second["last_success"] == timestamp(at)
+    assert document(transfer_bound)["deployments"][0]["silent_sources"] == []
 
 
 def test_instances_carry_their_signals(transfer_bound: Report) -> None:

@@ -14,7 +14,7 @@ from pdscope.model.finding import Truth, Verdict
 from pdscope.model.signal import SignalId
 from pdscope.model.units import Unit
 from pdscope.pages import VERDICTS, names, prose
-from pdscope.render.pages import MEANINGS, WRITTEN, rule_page, verdict_page, verdicts_page
+from pdscope.render.pages import MEANINGS, WRITTEN, in_a_line, rule_page, verdict_page, verdicts_page
 from support.signals import FINDINGS, STORIES, findings
 
 RULES = discover()
@@ -173,3 +173,17 @@ def test_fixtures_and_bundles_that_pages_cite_exist() -> None:
     cited = {path for name in names() for path in re.findall(r"`(tests/[^`]+)`", prose(name))}
     assert cited
     assert all((root / path).exists() for path in cited)
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("It is slow: very much so.", "It is slow."),
+        ("It is slow\nand old. Very much so.", "It is slow and old."),
+        ("At 0.9 it is slow.", "At 0.9 it is slow."),
+        ("It is slow", "It is slow."),
+    ],
+)
+def test_a_page_in_a_line(text: str, line: str) -> None:
+    """Up to the first colon or full stop, on one line."""
+    assert in_a_line(PROSE.replace("About what it means.", text)) == line

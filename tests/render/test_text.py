@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from pdscope.model.finding import PendingChange, Verdict
+from pdscope.model.finding import Finding, PendingChange, Remedy, Truth, Verdict
 from pdscope.model.report import Report
+from pdscope.model.signal import instance_scope
 from pdscope.render.text import report_text
 
 
@@ -56,5 +57,73 @@ def test_pending_change_is_said(transfer_bound: Report) -> None:
     first = transfer_bound.deployments[0]
     waiting = replace(first, diagnosis=replace(first.diagnosis, pending=PendingChange(Verdict.HEALTHY, 2)))
     text = report_text(replace(transfer_bound, deployments=(waiting,)))
-    assert "about to change to healthy (seen 2 times in a row)" in text
-    assert "about to change" not in report_text(transfer_bound)
+    assert "to be confirmed: healthy, said by 2 evaluations since the last that agreed" in text
+    assert "to be confirmed" not in report_text(transfer_bound)
+    once = replace(first, diagnosis=replace(first.diagnosis, pending=PendingChange(Verdict.HEALTHY, 1)))
+    assert "said by 1 evaluation since" in report_text(replace(transfer_bound, deployments=(once,)))
+
+
+def answered(report: Report, verdict: Verdict, *findings: Finding) -> str:
+    """The text of a report whose first deployment has this answer."""
+    first = report.deployments[0]
+    diagnosis = replace(first.diagnosis, verdict=verdict, findings=findings, summary="It says so.")
+    return report_text(replace(report, deployments=(replace(first, diagnosis=diagnosis),)))
+
+
+def found(rule: str, *remedies: str, at: str = "d0", **fields: object) -> Finding:
+    verdict = Verdict(rule) if rule in [*Verdict] else None
+    made = tuple(Remedy(name, f"do {name}", "costs", "if") for name in remedies)
+    return replace(
+        Finding(rule, instance_scope(at), Truth.TRUE, verdict, remedies=made, headline=f"{at} has {rule}"),
+        culprits=(at,),
+        **fields,
+    )
+
+
+def test_whose_remedies_they_are_is_said(transfer_bound: Report) -> None:
+    """What is dead first, then the verdict, then what stands beside it; numbered through."""
+    text = answered(
+        transfer_bound,
+        Verdict.FRONTEND_BOUND,
+        found("frontend_bound", "scale_frontend", "shed_load"),
+        found("itl_unstable", "limit_running"),
+        found("instance_down", "restart_instance", at="d1"),
+    )
+    lines = [line.strip() for line in text.partition("What helps, and what it costs\n")[2].splitlines()]
+    assert [line for line in lines if not line.startswith(("cost:", "if:"))][:8] == [
+        "First: instance_down on d1",
+        "1. do restart_instance",
+        "Then: frontend_bound on d0",
+        "2. do scale_frontend",
+        "3. do shed_load",
+        "Beside it: itl_unstable on d0",
+        "4. do limit_running",
+        "",
+    ]
+
+
+def test_the_verdict_s_remedies_need_no_name(transfer_bound: Report) -> None:
+    """They are what the heading means."""
+    text = answered(transfer_bound, Verdict.FRONTEND_BOUND, found("frontend_bound", "scale_frontend"))
+    assert "What helps, and what it costs\n    1. do scale_frontend\n" in text
+    assert "Then:" not in text
+
+
+def test_findings_beside_the_verdict_say_what_they_found(transfer_bound: Report) -> None:
+    """A line each, two scopes a rule; not what the summary says already, and nothing of what does not hold."""
+    text = answered(
+        transfer_bound,
+        Verdict.FRONTEND_BOUND,
+        found("frontend_bound"),
+        *(found("decode_starved", at=f"d{n}") for n in range(4)),
+        found("itl_unstable", headline="it says so"),
+        found("pd_ratio", headline="balanced would be 1 to 3"),
+        found("link_shared", truth=Truth.UNKNOWN),
+    )
+    beside = [line for line in text.splitlines() if line.startswith("  beside it, ")]
+    assert beside == [
+        "  beside it, decode_starved: d0 has decode_starved",
+        "  beside it, decode_starved: d1 has decode_starved",
+        "  beside it, decode_starved: the same on 2 more",
+        "  beside it, pd_ratio: balanced would be 1 to 3",
+    ]

@@ -238,6 +238,34 @@ def test_numbers_come_from_a_configuration(promtool: str, tmp_path: Path) -> Non
     assert check.returncode == 0, check.stdout + check.stderr
 
 
+def parameters(tmp_path: Path, config: str) -> tuple[set[str], str]:
+    """Names of the parameters that are written for the deployment `chat`, and what is said meanwhile."""
+    (tmp_path / "pdscope.yml").write_text(config, encoding="utf-8")
+    done = generate("--output", str(tmp_path), "--standalone-config", str(tmp_path / "pdscope.yml"))
+    assert done.returncode == 0, done.stderr
+    document = yaml.safe_load((tmp_path / "rules" / "standalone.yml").read_text(encoding="utf-8"))
+    told = [rule for rule in document["groups"][0]["rules"] if rule["labels"]["deployment"] == "chat"]
+    return {rule["record"].partition(":")[2] for rule in told}, done.stderr
+
+
+def test_a_size_that_is_not_told_is_not_guessed(tmp_path: Path) -> None:
+    """The daemon asks the engines for it; here nobody does."""
+    told, said = parameters(tmp_path, CONFIG.replace(", tp: 4", "").replace(", tp: 2", ""))
+    assert not told & {"interconnect_capacity_bytes_per_second", "kv_bytes_per_token"}
+    assert "chat: not told: interconnect_bytes_per_second, kv_bytes_per_token\n" in said
+    assert "write tp of p0, d0\n" in said
+    told, said = parameters(tmp_path, CONFIG.replace(", tp: 4", ""))
+    assert "kv_bytes_per_token" in told, "decode's size is known"
+    assert "chat: not told: interconnect_bytes_per_second\n" in said
+    assert "write tp of p0\n" in said
+
+
+def test_a_capacity_that_no_size_changes_needs_none(tmp_path: Path) -> None:
+    told, said = parameters(tmp_path, CONFIG.replace("scope: device", "scope: total").replace(", tp: 4", ""))
+    assert {"interconnect_capacity_bytes_per_second", "kv_bytes_per_token"} <= told
+    assert "chat" not in said
+
+
 def test_a_wrong_configuration_is_named(tmp_path: Path) -> None:
     """Nothing is written."""
     (tmp_path / "pdscope.yml").write_text("deployments: []\n", encoding="utf-8")

@@ -18,7 +18,8 @@ from pdscope.config import parse_config
 from pdscope.errors import ConfigError, UsageError
 from pdscope.model.metric import Metric
 from pdscope.model.topology import Role
-from pdscope.runtime.found import Found, Wanted, behaves_as, find_config
+from pdscope.runtime.behaviour import behaves_as
+from pdscope.runtime.found import Found, Wanted, find_config
 from pdscope.runtime.workers import Worker, base_url, read_workers
 from pdscope.sources.http import Fetcher
 from support.http_target import Asked, HttpTarget, page

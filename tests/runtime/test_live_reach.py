@@ -193,7 +193,7 @@ async def test_a_fault_of_ours_is_no_silence_of_the_target(good: bytes, monkeypa
         assert not {"instance_down", "telemetry_lost"} & set(active(live))
 
 
-def test_a_bundle_tells_nothing_of_answers(fixtures_dir: Path) -> None:
+def test_a_bundle_without_gaps_tells_nothing_of_answers(fixtures_dir: Path) -> None:
     """It holds pages and no attempts."""
     report, _ = diagnose_bundle(fixtures_dir / "runs" / "vllm-transferbound", PLUGINS)
     told = {s.id for s in report.deployments[0].signals}

@@ -14,6 +14,7 @@ from pdscope.model.report import Report
 from pdscope.model.scrape import FailureReason
 from pdscope.model.signal import SignalId, instance_scope
 from pdscope.model.topology import Role
+from pdscope.render.silent import silent_sources
 from pdscope.runtime.offline import diagnose_bundle
 from pdscope.runtime.plugins import DEVICE_SOURCES, ENGINES, check, load_plugins
 from pdscope.runtime.watch import Watch
@@ -226,3 +227,22 @@ def test_a_dynamo_worker_and_what_its_frontend_knows_of_it_are_joined(fixtures_d
     stranger = diagnosed(bundle).deployments[0].signals.get(SignalId.PREFILL_QUEUE, instance_scope("prefill1"))
     assert stranger is not None
     assert "for this worker" not in stranger.source  # another worker: only its share of all that is pending is known
+
+
+def test_an_exporter_of_which_nothing_was_recorded_is_silent(bundle: Path) -> None:
+    """A scrape that failed leaves no file: a page that is not there at all never came."""
+    file = bundle / "pdscope.yml"
+    device = "  - {name: gpu-node0, source: dcgm, url: 'http://127.0.0.1:1/metrics', instance: d0}\n"
+    file.write_text(f"{file.read_text().rstrip()}\n  devices:\n{device}")
+    report = diagnosed(bundle)
+    [silent] = silent_sources(report, report.deployments[0])
+    assert (silent.target, silent.source, silent.last_success) == ("gpu-node0", "dcgm", None)
+    assert report.deployments[0].diagnosis.verdict is Verdict.HEALTHY
+
+
+def test_a_target_that_is_asked_and_not_tried_yet_is_not_silent(bundle: Path) -> None:
+    """Nobody knows yet whether it answers."""
+    config = parse_config((bundle / "pdscope.yml").read_text(), bundle)
+    watch = Watch(config, PLUGINS)
+    watch.feed("d0", PageKind.METRICS, b"", 1000.0, 0.01)
+    assert {t.target for t in watch.report(1000.0).targets} == {"d0"}

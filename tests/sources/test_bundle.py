@@ -44,6 +44,7 @@ BUNDLE = Bundle(
         RecordedPage("p0", 1790000005.5, PageKind.METRICS, b"up 2\n"),
     ),
     ignored=("samples/d-0.é/notes.txt",),
+    folders=frozenset({"p0", "d-0.é"}),
 )
 SMALL = {"pdscope.yml": b"{}", "samples/p/1.prom": b"x" * 100, "samples/p/2.prom": b"y" * 100}
 

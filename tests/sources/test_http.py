@@ -112,6 +112,11 @@ async def test_a_target_that_hangs_is_given_up_at_the_deadline() -> None:
     assert fetched.duration_seconds == pytest.approx(4.0)
 
 
+async def test_a_deadline_is_told_as_a_person_says_it() -> None:
+    """What is left of it after the time that the daemon itself took."""
+    assert (await fetch_from(hangs, timeout_seconds=3.99999)).detail == "no answer within 4 s"
+
+
 async def test_a_target_that_drips_is_given_up_at_the_deadline() -> None:
     """The deadline is that of the whole request, not of the next byte."""
     fetched = await fetch_from(drips)

@@ -20,7 +20,7 @@ from pdscope.sources.reader import PageReader, TargetReader
 from support.pages import AT, Reading, read_engine, read_with
 
 # One metric of each kind, and one gauge of each way in which ranks combine.
-SUM, MAX, MEAN = Metric.RUNNING, Metric.KV_USAGE, Metric.KV_POOL_BYTES
+SUM, MAX, MEAN = Metric.RUNNING, Metric.PAGE_TOKENS, Metric.KV_POOL_BYTES
 COUNTER, HISTOGRAM = Metric.REQUESTS_FINISHED, Metric.TTFT
 
 

@@ -67,11 +67,13 @@ def _put_slots(board: Board, o: Observed) -> None:
     if value:
         # a slot stays empty while the next KV arrives, so the limit counts as reached a little below it
         reached = max(1.0, value - max(1.0, 0.05 * value))
+        # an engine that restarted with another limit: what ran before it says nothing of the new one
+        moved = limit is not None and limit.low != limit.high
         board.put(
             SignalId.RUNNING_TO_LIMIT,
-            running.mean / reached,
+            (running.last if moved else running.mean) / reached,
             Quality.MEASURED if quality is Quality.MEASURED else Quality.DERIVED,
-            f"{running.source} by the limit of {value:.0f} less max(1, 5 %) ({source})",
+            f"{running.source}{', newest,' if moved else ''} by the limit of {value:.0f} less max(1, 5 %) ({source})",
             scope=scope,
             age_seconds=running.age_seconds,
         )

@@ -14,16 +14,16 @@ from pdscope.model.topology import Role
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """How a target answered lately; known where it is asked, not in a recorded bundle.
+    """How a target answered lately.
 
     Attributes:
-        silent: failures in a row up to now.
-        answers: whether something answered the last time, even if not with metrics.
+        silent: failures in a row up to now; in a recording, scrapes that left no page.
+        answers: whether something answered the last time, even if not with metrics; None: a recording does not say.
         cost_ratio: share of its interval in which it made its page; None: not known.
     """
 
     silent: int
-    answers: bool
+    answers: bool | None
     cost_ratio: float | None = None
 
 
@@ -42,14 +42,25 @@ def put_beside(board: Board, observed: Sequence[Observed], reach: Mapping[str, R
 def _put_reach(board: Board, name: str, reach: Reach | None) -> None:
     if reach is None:
         return
-    told = "something answers, but not with metrics" if reach.answers else "nothing answers"
+    recorded = reach.answers is None
+    silence = (
+        f"scrapes without a page of {name} at the end of the recording" if recorded else f"failed scrapes of {name}"
+    )
+    answers = None if reach.answers is None else float(reach.answers)
+    quality = Quality.DERIVED if recorded else Quality.MEASURED
     for signal, value, source in (
-        (SignalId.SILENT_SCRAPES, float(reach.silent), f"failed scrapes of {name}"),
-        (SignalId.ANSWERS, float(reach.answers), f"last scrape of {name}: {told}"),
+        (SignalId.SILENT_SCRAPES, float(reach.silent), silence),
+        (SignalId.ANSWERS, answers, f"last scrape of {name}: {_told(reach)}"),
         (SignalId.SCRAPE_COST, reach.cost_ratio, f"time that {name} takes for its page by the interval of asking"),
     ):
         # known of this moment, however old what the instance last said
-        board.put(signal, value, Quality.MEASURED, source, scope=instance_scope(name), age_seconds=0.0)
+        board.put(signal, value, quality, source, scope=instance_scope(name), age_seconds=0.0)
+
+
+def _told(reach: Reach) -> str:
+    if not reach.answers:
+        return "nothing answers"
+    return "it answers with metrics" if reach.silent == 0 else "something answers, but not with metrics"
 
 
 def _put_leases(board: Board, o: Observed) -> None:

@@ -50,9 +50,12 @@ class Board:
         where = scope or self.scope
         limits = bounds if bounds is not None and all(map(math.isfinite, bounds)) else None
         age = self._age(where, quality) if age_seconds is None else age_seconds
-        made = Signal(signal, where, float(value), quality, source, max(0.0, age), samples, limits)
+        self.add(Signal(signal, where, float(value), quality, source, max(0.0, age), samples, limits))
+
+    def add(self, made: Signal) -> None:
+        """Add a figure that is complete."""
         self.signals.append(made)
-        self._known[signal, where] = made
+        self._known[made.id, made.scope] = made
 
     def put_quantile(
         self,
@@ -82,6 +85,17 @@ class Board:
         """A figure put before, or None."""
         known = self._known.get((signal, scope or self.scope))
         return None if known is None else known.value
+
+    def signal(self, signal: SignalId, scope: Scope) -> Signal | None:
+        """A figure put before with all that is known of it, or None."""
+        return self._known.get((signal, scope))
+
+    def withdraw(self, signal: SignalId, scope: Scope) -> Signal | None:
+        """Take a figure back that is not to be used; returns it, or None where there was none."""
+        known = self._known.pop((signal, scope), None)
+        if known is not None:
+            self.signals.remove(known)
+        return known
 
     def quality(self, signal: SignalId) -> Quality:
         """Quality of a figure of the deployment put before; of an unknown one, the worst."""

@@ -32,8 +32,11 @@ def put_capacity(board: Board, deployment: Deployment, ports: Ports) -> None:
     capacity, source = usable.bytes_per_second, usable.source
     foreign = board.value(SignalId.LINK_FOREIGN)
     if foreign is not None and ports.line and foreign >= _FOREIGN_SHARE * ports.line:
-        capacity = max(0.0, capacity - foreign)
+        # where others fill the link by themselves, what KV gets beside them is all that it can have
+        left = max(capacity - foreign, board.value(SignalId.KV_ACHIEVED) or 0.0)
         source += f", less {foreign / 1e9:.3g} GB/s that KV does not explain"
+        source += "" if left == capacity - foreign else ": only what KV gets through beside it"
+        capacity = left
     if capacity <= 0:
         return
     board.put(SignalId.LINK_CAPACITY, capacity, usable.quality, source)

@@ -12,8 +12,11 @@ from numpy.typing import NDArray
 from pdscope.analysis.counters import increase
 from pdscope.model.metric import Metric
 from pdscope.model.scrape import SeriesKey
+from pdscope.model.units import Unit, format_quantity
 from pdscope.model.window import Window
 
+_BARE = (Unit.RATIO, Unit.COUNT)
+"""Units of figures that read well as bare numbers."""
 _MISSED_REFRESHES = 3
 _OF_HOSTS = frozenset(metric for metric in Metric if metric.name.startswith("NIC_"))
 """Figures of ports, whose names (`mlx5_0/1`) are those of one host: another host has the same."""
@@ -47,6 +50,10 @@ class DeviceView:
     def lasts(self, metric: Metric) -> Mapping[str, Part]:
         """A gauge by device, its newest value."""
         return self._parts(metric, _last)
+
+    def new(self, metric: Metric) -> Mapping[str, Part]:
+        """The newest value of the devices that had another one earlier in the window."""
+        return self._parts(metric, _new)
 
     def rates(self, gauge: Metric, counter: Metric) -> Mapping[str, Part]:
         """Bytes a second by device or port: the rate where it is printed, else that of the counter."""
@@ -103,8 +110,20 @@ def source_of(parts: Mapping[str, Part], metric: Metric) -> str:
     text = f"{first.source} {metric.name.lower()} of {targets}"
     low, high = min(p.value for p in parts.values()), max(p.value for p in parts.values())
     if len(parts) > 1:
-        text += f", {len(parts)} devices, {low:.3g} to {high:.3g}"
+        text += f", {len(parts)} devices, {figure_text(low, metric)} to {figure_text(high, metric)}"
     return text
+
+
+def figure_text(value: float, metric: Metric) -> str:
+    """A figure of a device with its unit, where it has one."""
+    unit = metric.spec.unit
+    return f"{value:.3g}" if unit in _BARE else format_quantity(value, unit)
+
+
+def spread_of(parts: Mapping[str, Part]) -> float:
+    """Between the most and the least of the devices; 0 of none."""
+    values = [part.value for part in parts.values()]
+    return max(values) - min(values) if values else 0.0
 
 
 def oldest(parts: Mapping[str, Part]) -> float:
@@ -125,6 +144,11 @@ def _mean(window: Window, key: SeriesKey) -> float | None:
 def _last(window: Window, key: SeriesKey) -> float | None:
     known = _known(window, key)
     return float(known[-1]) if len(known) else None
+
+
+def _new(window: Window, key: SeriesKey) -> float | None:
+    known = _known(window, key)
+    return float(known[-1]) if len(known) and (known != known[-1]).any() else None
 
 
 def _per_second(window: Window, key: SeriesKey) -> float | None:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 from pdscope.analysis.board import Board
-from pdscope.analysis.device_view import DeviceView, Part, mean_of, most_of, oldest, source_of, total_of
+from pdscope.analysis.device_view import (
+    DeviceView,
+    Part,
+    figure_text,
+    mean_of,
+    most_of,
+    oldest,
+    source_of,
+    spread_of,
+    total_of,
+)
+from pdscope.analysis.faults import put_faults
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, Scope, SignalId, instance_scope, worst
 from pdscope.model.topology import Deployment, Instance, Role
+
+_ALIKE = 0.2
+"""Spread of activity up to which a mean over the devices stands for each of them."""
 
 Combine = Callable[[Mapping[str, Part]], float | None]
 
@@ -26,6 +40,8 @@ _MEANS = (
     (SignalId.COMPUTE_UTILIZATION, Metric.ENGINE_ACTIVE, Quality.ESTIMATED),
     (SignalId.DEVICE_BUSY, Metric.DEVICE_BUSY, Quality.MEASURED),
 )
+_MOST = {SignalId.COMPUTE_UTILIZATION: SignalId.COMPUTE_MOST, SignalId.HBM_UTILIZATION: SignalId.HBM_MOST}
+"""Of means that a single device at its limit hides."""
 _RATES = (
     (SignalId.FABRIC_TRANSMIT, Metric.FABRIC_TX_RATE, Metric.FABRIC_TX_BYTES),
     (SignalId.FABRIC_RECEIVE, Metric.FABRIC_RX_RATE, Metric.FABRIC_RX_BYTES),
@@ -48,14 +64,16 @@ def put_devices(board: Board, deployment: Deployment, devices: Mapping[str, Devi
         if view is None:
             continue
         scope = instance_scope(instance.name)
-        desk = _Desk(board, scope, now)
+        uneven = any(_unlike(view.means(metric)) for _, metric, _ in _MEANS)
+        desk = _Desk(board, scope, now, instance.devices, uneven)
         for signal, metric, quality in _MEANS:
             if board.value(signal, scope) is None:
-                desk.put(signal, view.means(metric), mean_of, metric, quality)
+                _put_mean(desk, signal, view.means(metric), metric, quality)
         _put_moved_bytes(desk, instance, view)
         for signal, gauge, counter in _RATES:
             parts = view.means(gauge) if counter is None else view.rates(gauge, counter)
-            desk.put(signal, parts, total_of, gauge, Quality.MEASURED)
+            doubt = desk.foreign(parts)
+            desk.put(signal, parts, total_of, gauge, Quality.ESTIMATED if doubt else Quality.MEASURED, doubt)
         _put_health(desk, instance, view)
 
 
@@ -67,19 +85,62 @@ def put_roles(board: Board, deployment: Deployment) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Desk:
-    """Where the figures of one instance go."""
+    """Where the figures of one instance go.
+
+    Attributes:
+        devices: that it has by its parallelism.
+        uneven: what its pages print are not all at the same work.
+    """
 
     board: Board
     scope: Scope
     now: float
+    devices: int
+    uneven: bool
 
     def put(
-        self, signal: SignalId, parts: Mapping[str, Part], combine: Combine, metric: Metric, quality: Quality
+        self,
+        signal: SignalId,
+        parts: Mapping[str, Part],
+        combine: Combine,
+        metric: Metric,
+        quality: Quality,
+        doubt: str = "",
     ) -> None:
         if parts:
             age = self.now - oldest(parts)
-            source = source_of(parts, metric)
+            source = source_of(parts, metric) + (f"; {doubt}" if doubt else "")
             self.board.put(signal, combine(parts), quality, source, scope=self.scope, age_seconds=age)
+
+    def foreign(self, parts: Mapping[str, Part]) -> str:
+        """Why these cannot all be devices of the instance; empty where they can.
+
+        One device may mean that nobody said how many there are; then they have to be at unequal work as well.
+        """
+        if len(parts) <= self.devices or (self.devices == 1 and not self.uneven):
+            return ""
+        return f"{len(parts)} devices for an instance of {self.devices}: some are not its own"
+
+
+def _put_mean(desk: _Desk, signal: SignalId, parts: Mapping[str, Part], metric: Metric, quality: Quality) -> None:
+    """Mean and most. A mean that does not stand for the devices of the instance is an estimate, and decides nothing.
+
+    The verdicts on prefill hang on tensor activity as on a measurement, so one that is none is left out.
+    """
+    foreign = desk.foreign(parts)
+    doubt = foreign or _unlike(parts)
+    if doubt and signal is SignalId.TENSOR_UTILIZATION:
+        return
+    desk.put(signal, parts, mean_of, metric, worst(quality, Quality.ESTIMATED) if doubt else quality, doubt)
+    if signal in _MOST:
+        desk.put(_MOST[signal], parts, most_of, metric, worst(quality, Quality.ESTIMATED) if foreign else quality)
+
+
+def _unlike(parts: Mapping[str, Part]) -> str:
+    """Why no mean stands for these devices: in tensor parallelism each does the same work, and reads about the same."""
+    if spread_of(parts) <= _ALIKE:
+        return ""
+    return "too far apart for a mean to stand for each of them"
 
 
 def _put_moved_bytes(desk: _Desk, instance: Instance, view: DeviceView) -> None:
@@ -90,23 +151,37 @@ def _put_moved_bytes(desk: _Desk, instance: Instance, view: DeviceView) -> None:
     known = desk.board.value(SignalId.HBM_UTILIZATION, desk.scope) is not None
     if known or hardware is None or not peak or not moved:
         return
-    source = source_of(moved, Metric.DEVICE_HBM_BYTES_RATE)
-    desk.board.put(
-        SignalId.HBM_UTILIZATION,
-        (mean_of(moved) or 0.0) / peak,
-        Quality.DERIVED,
-        f"{source}, by the peak of {hardware.name or 'the device'}",
-        scope=desk.scope,
-        age_seconds=desk.now - oldest(moved),
-    )
+    shares = {name: replace(part, value=part.value / peak) for name, part in moved.items()}
+    foreign = desk.foreign(shares)
+    doubt = foreign or _unlike(shares)
+    source = f"{source_of(moved, Metric.DEVICE_HBM_BYTES_RATE)}, by the peak of {hardware.name or 'the device'}"
+    for signal, combine, why in (
+        (SignalId.HBM_UTILIZATION, mean_of, doubt),
+        (SignalId.HBM_MOST, most_of, foreign),
+    ):
+        desk.board.put(
+            signal,
+            combine(shares),
+            Quality.ESTIMATED if why else Quality.DERIVED,
+            f"{source}; {why}" if why else source,
+            scope=desk.scope,
+            age_seconds=desk.now - oldest(moved),
+        )
 
 
 def _put_health(desk: _Desk, instance: Instance, view: DeviceView) -> None:
-    """What holds the clocks down, the last fault, and the device that lies furthest below its peers."""
-    slowed = view.means(Metric.DEVICE_SLOWDOWN)
-    desk.put(SignalId.DEVICE_SLOWDOWN, slowed, most_of, Metric.DEVICE_SLOWDOWN, Quality.MEASURED)
-    faults = view.lasts(Metric.DEVICE_FAULT)
-    desk.put(SignalId.DEVICE_FAULT, faults, most_of, Metric.DEVICE_FAULT, Quality.MEASURED)
+    """What holds the clocks down, the last fault, and the device that lies furthest below its peers.
+
+    Where some of the devices are not the instance's, a sign of one of them may be theirs; that none shows it is known.
+    """
+    slowed, faults = view.means(Metric.DEVICE_SLOWDOWN), view.lasts(Metric.DEVICE_FAULT)
+    for signal, metric, parts in (
+        (SignalId.DEVICE_SLOWDOWN, Metric.DEVICE_SLOWDOWN, slowed),
+        (SignalId.DEVICE_FAULT, Metric.DEVICE_FAULT, faults),
+    ):
+        if not desk.foreign(parts) or not most_of(parts):
+            desk.put(signal, parts, most_of, metric, Quality.MEASURED)
+    put_faults(desk.board, view, desk.scope, desk.now, own=not desk.foreign(faults))
     for signal, metric in (
         (SignalId.DEVICE_CLOCK_LOWEST, Metric.DEVICE_CLOCK),
         (SignalId.DEVICE_POWER_LOWEST, Metric.DEVICE_POWER),
@@ -120,7 +195,8 @@ def _put_health(desk: _Desk, instance: Instance, view: DeviceView) -> None:
             signal,
             lowest.value / middle,
             Quality.MEASURED,
-            f"{metric.name.lower()} of {name}, {lowest.value:.4g}, by the median of {len(parts)} devices, {middle:.4g}",
+            f"{metric.name.lower()} of {name}, {figure_text(lowest.value, metric)}, by the median of {len(parts)} "
+            f"devices, {figure_text(middle, metric)}",
             scope=desk.scope,
             age_seconds=desk.now - oldest(parts),
         )

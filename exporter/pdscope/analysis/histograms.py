@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,13 @@ from pdscope.analysis.counters import jumps_back_and_forth
 
 _POINTS_A_BUCKET = 4
 _MIN_POINTS = 2
+
+_MARGIN = 0.1
+"""Relative distance from what the buckets allow that a page read half-way explains: it has a sum without its count."""
+_JUDGED = 5.0
+"""Observations below which such a page may say anything of the mean."""
+_MOST = 1e6
+"""Of a quotient of two figures of which one may be nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +40,14 @@ class Distribution:
         counts: (b,) observations in each bucket (not cumulative).
         total: sum of the observed values; NaN when the page has no sum.
         seconds: length of the window.
+        believed: whether sum and buckets can both be true; where they cannot, the buckets say nothing.
     """
 
     bounds: tuple[float, ...]
     counts: NDArray[np.float64]
     total: float
     seconds: float
+    believed: bool = True
 
     @property
     def count(self) -> float:
@@ -48,12 +57,33 @@ class Distribution:
     @property
     def tells(self) -> bool:
         """Whether the buckets say anything about the values: a lone overflow bucket only counts them."""
-        return self.count > 0 and len(self.bounds) > 1
+        return self.believed and self.count > 0 and len(self.bounds) > 1
 
     @property
     def mean(self) -> float | None:
         """Sum by count, exact whatever the buckets; None without observations."""
         return self.total / self.count if self.count > 0 and math.isfinite(self.total) else None
+
+    @property
+    def mean_bounds(self) -> tuple[float, float]:
+        """Between which the mean of these buckets must lie: all values at the lower, or all at the upper edges.
+
+        NaN without observations.
+        """
+        filled = self.counts > 0
+        lower = np.array([0.0 if self.bounds[0] >= 0 else -math.inf, *self.bounds[:-1]])[filled]
+        shares = self.counts[filled] / self.count if filled.any() else np.array([math.nan])
+        upper = np.array(self.bounds)[filled]
+        return float((lower * shares).sum()), float((upper * shares).sum())
+
+    @property
+    def outside(self) -> float:
+        """How many times the mean lies outside of what the buckets allow; 1 inside, and where there is no mean."""
+        mean, (low, high) = self.mean, self.mean_bounds
+        if mean is None or low <= mean <= high:
+            return 1.0
+        above, below = (mean, high) if mean > high else (low, mean)
+        return min(_MOST, above / below) if below > 0 else _MOST
 
     def quantile(self, q: float) -> Quantile | None:
         """Linear inside its bucket, as PromQL's `histogram_quantile`; the last finite bound for the overflow bucket.
@@ -62,7 +92,7 @@ class Distribution:
             q: 0..1.
 
         Returns:
-            None without observations or without a finite bound.
+            None without observations, without a finite bound, or where the buckets are not believed.
         """
         if not self.tells:
             return None
@@ -118,7 +148,8 @@ def window_distribution(
         lazy: absence before the first event means empty.
 
     Returns:
-        None with fewer than two points, or where the counts jump between workers.
+        None with fewer than two points, or where the counts jump between workers. Not believed where the sum is none
+        that these buckets can have.
     """
     present = ~np.isnan(cumulative[:, -1])
     if lazy and not present[0]:
@@ -133,17 +164,23 @@ def window_distribution(
     if jumps_back_and_forth(rows[:, -1]):
         return None
     restarted = np.diff(rows[:, -1]) < 0
-    gained = np.where(restarted[:, None], rows[1:], np.diff(rows, axis=0)).sum(axis=0)
-    total = float(np.where(restarted, values[1:], np.diff(values)).sum())
+    steps = np.where(restarted[:, None], rows[1:], np.diff(rows, axis=0))
+    gained, sums_gained = steps.sum(axis=0), np.where(restarted, values[1:], np.diff(values))
+    total = float(sums_gained.sum())
     # a torn page may show a bucket behind its neighbour: raised to it, as PromQL does, so that no observation is added
     counts = np.diff(np.maximum.accumulate(np.maximum(gained, 0.0)), prepend=0.0)
-    return Distribution(bounds, counts, total, float(at[-1] - at[0]))
+    found = Distribution(bounds, counts, total, float(at[-1] - at[0]))
+    # where a bucket or the sum falls and the count does not, the page is torn or a restart is hidden: nothing is proven
+    whole = bool((steps >= 0).all() and (sums_gained >= 0).all())
+    lies = whole and found.count >= _JUDGED and found.outside > 1.0 + _MARGIN
+    return replace(found, believed=False) if lies else found
 
 
 def merge(parts: Sequence[Distribution]) -> Distribution | None:
     """One population out of the same quantity at several instances: bucket counts are added, never quantiles.
 
-    Different bucket lists are reduced to the bounds that all share, which loses resolution but no truth.
+    Different bucket lists are reduced to the bounds that all share, which loses resolution but no truth. One part that
+    is not believed makes the whole such: without its observations the population is another.
     """
     filled = [part for part in parts if part.count > 0] or list(parts[:1])
     if not filled:
@@ -154,7 +191,8 @@ def merge(parts: Sequence[Distribution]) -> Distribution | None:
         return None
     cumulative = sum(np.cumsum(part.counts)[[part.bounds.index(b) for b in bounds]] for part in filled)
     counts = np.diff(np.asarray(cumulative), prepend=0.0)
-    return Distribution(bounds, counts, sum(p.total for p in filled), max(p.seconds for p in filled))
+    believed = all(part.believed for part in filled)
+    return Distribution(bounds, counts, sum(p.total for p in filled), max(p.seconds for p in filled), believed)
 
 
 @dataclass(frozen=True, slots=True)

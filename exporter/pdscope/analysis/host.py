@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from pdscope.analysis.board import Board
 from pdscope.analysis.histograms import merge
 from pdscope.analysis.latency import engine_ttft, user_ttft
 from pdscope.analysis.observed import Level, Observed
+from pdscope.analysis.streaming import halves, stream_interval, whole_number
 from pdscope.model.metric import Metric
 from pdscope.model.signal import Quality, SignalId, instance_scope, worst
 from pdscope.model.topology import Deployment, Role
-from pdscope.model.window import HistogramWindow, Window
 
 _DECODE_STAGES = (
     Metric.DECODE_PREPARE_TIME,
@@ -28,10 +27,6 @@ _SAME_REQUESTS = 0.25
 _ENOUGH_RUNNING = 4.0
 """Requests, from which their mean over a dozen scrapes says how many there were between the scrapes."""
 
-_WHOLE = 0.03
-"""Relative distance from a whole number within which a quotient is one."""
-_WHOLE_AT_MOST = 0.1
-"""The same as a distance: of large numbers each is close to a whole one."""
 _CORE = 0.9
 """Of a core, from which a process of one thread is at its limit."""
 
@@ -157,35 +152,17 @@ def _gap_to_step(o: Observed, running: Level | None) -> float | None:
 def _by_event(board: Board, o: Observed, gap: float) -> bool:
     """Whether the quotient shows how many tokens an event has rather than a slow frontend.
 
-    A stable whole number is a stream interval whose events were counted token by token, unless a process that turns
-    text into tokens and back is at its limit.
+    An engine that counts the time of its tokens too tells how many an event brings, however few requests run. Else a
+    stable whole number is a stream interval whose events were counted token by token, unless a process that turns text
+    into tokens and back is at its limit.
     """
+    if stream_interval(o) is not None:
+        return True
     busiest = board.value(SignalId.FRONTEND_CPU, instance_scope(o.instance.name))
     if busiest is not None and busiest >= _CORE:
         return False
-    whole = round(gap)
-    halves = [_gap_to_step(half, half.level(Metric.RUNNING)) for half in _halves(o)]
-    parts = [gap, *(part for part in halves if part is not None)]
-    return whole > 1 and all(abs(part - whole) <= min(_WHOLE * whole, _WHOLE_AT_MOST) for part in parts)
-
-
-def _halves(o: Observed) -> tuple[Observed, Observed]:
-    """The older and the newer half of the window; the scrape in the middle is in both."""
-    older = [_part(w, 0, len(w.times) // 2 + 1) for w in o.windows]
-    newer = [_part(w, len(w.times) // 2, len(w.times)) for w in o.windows]
-    return replace(o, windows=older), replace(o, windows=newer)
-
-
-def _part(window: Window, start: int, end: int) -> Window:
-    rows = slice(start, end)
-    return replace(
-        window,
-        times=window.times[rows],
-        scalars={key: values[rows] for key, values in window.scalars.items()},
-        histograms={
-            key: HistogramWindow(h.bounds, h.cumulative[rows], h.sums[rows]) for key, h in window.histograms.items()
-        },
-    )
+    parts = [part for half in halves(o) if (part := _gap_to_step(half, half.level(Metric.RUNNING))) is not None]
+    return whole_number(gap, *parts) is not None
 
 
 def _put_cpu(board: Board, o: Observed) -> None:

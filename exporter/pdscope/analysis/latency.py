@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pdscope.analysis.board import Board
 from pdscope.analysis.histograms import Distribution, SummedWait, merge, sum_of_waits
 from pdscope.analysis.observed import Observed
+from pdscope.analysis.streaming import stream_interval
 from pdscope.model.metric import Metric
-from pdscope.model.signal import Quality, SignalId
+from pdscope.model.signal import Quality, SignalId, instance_scope
 from pdscope.model.topology import Deployment, Role, Routing
+from pdscope.model.units import Unit, format_quantity
 
 _TTFT = ((0.5, SignalId.TTFT_P50), (0.95, SignalId.TTFT_P95), (0.99, SignalId.TTFT_P99))
 _ITL = ((0.5, SignalId.ITL_P50), (0.95, SignalId.ITL_P95), (0.99, SignalId.ITL_P99))
+
+_LONG_ENOUGH_SECONDS = 10.0
+"""Of the window, after which a request that runs has had a token."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,7 @@ def put_latency(board: Board, deployment: Deployment, observed: Sequence[Observe
     if ttft is not None:
         _put(board, ttft, _TTFT, SignalId.TTFT_MEAN)
         _attainment(board, ttft, SignalId.TTFT_ATTAINMENT, deployment.slo.ttft_p50_seconds)
+    _put_doubts(board, observed)
     itl = user_itl(observed)
     if itl is not None:
         _put(board, itl, _ITL, SignalId.ITL_MEAN)
@@ -85,11 +91,29 @@ def _both_legs(observed: Sequence[Observed], second: Wait) -> Wait | None:
 
 
 def user_itl(observed: Sequence[Observed]) -> Wait | None:
-    """ITL of the instances that decode; a frontend's when the engines export none."""
+    """ITL of the instances that decode; a frontend's when the engines export none.
+
+    Where an instance streams several tokens at once its ITL is the time between such events. Nothing in it says how
+    they were spread over its requests, so the time per token of the requests stands for the ITL of all instances: two
+    histograms of different things cannot be merged.
+    """
     own = _population(observed, Metric.ITL, Role.DECODE, Role.UNIFIED)
     if own is not None:
-        return own
+        return _by_token(observed) or own
     return _population(observed, Metric.ITL, Role.ROUTER, quality=Quality.DERIVED)
+
+
+def _by_token(observed: Sequence[Observed]) -> Wait | None:
+    """TPOT in place of an ITL that is of events; None where each token is an event, or an instance has no TPOT."""
+    decoding = [o for o in observed if o.instance.decodes and o.distribution(Metric.ITL) is not None]
+    intervals = {o.instance.name: n for o in decoding if (n := stream_interval(o)) is not None}
+    if not intervals or any(o.distribution(Metric.TPOT) is None for o in decoding):
+        return None
+    tokens = _population(decoding, Metric.TPOT, Role.DECODE, Role.UNIFIED, quality=Quality.DERIVED)
+    if tokens is None:
+        return None
+    told = ", ".join(f"{n} on {name}" for name, n in list(intervals.items())[:4])
+    return replace(tokens, source=f"stream interval of {told}: {tokens.source}")
 
 
 def _routing(deployment: Deployment) -> Routing | None:
@@ -113,6 +137,46 @@ def _population(
     source = f"{metric.name} histogram of {names} over {merged.seconds:.0f} s"
     ages = [o.age_seconds for o, _ in members if o.age_seconds is not None]
     return Wait(merged, merged.mean, merged.count, quality, source, max(ages, default=0.0))
+
+
+def _put_doubts(board: Board, observed: Sequence[Observed]) -> None:
+    """Histograms whose buckets cannot hold the sum beside them, and requests whose tokens nobody times.
+
+    No quantile is taken from such a histogram, nor from a population that it is part of.
+    """
+    for o in observed:
+        for metric, signal in ((Metric.TTFT, SignalId.TTFT_OUTSIDE), (Metric.ITL, SignalId.ITL_OUTSIDE)):
+            found = o.distribution(metric)
+            if found is not None and not found.believed:
+                low, high = (format_quantity(edge, Unit.SECONDS) for edge in found.mean_bounds)
+                mean = format_quantity(found.mean or 0.0, Unit.SECONDS)
+                board.put(
+                    signal,
+                    found.outside,
+                    Quality.MEASURED,
+                    f"{o.source_of(metric)}: sum by count is {mean}, and its buckets allow a mean of {low} to {high}",
+                    scope=instance_scope(o.instance.name),
+                    samples=int(found.count),
+                )
+    _put_untimed(board, [o for o in observed if o.instance.decodes])
+
+
+def _put_untimed(board: Board, decoding: Sequence[Observed]) -> None:
+    """Requests that run all the time on instances without any ITL, where the ITL of others stands for all."""
+    timed = {o.instance.name for o in decoding if (d := o.distribution(Metric.ITL)) is not None and d.count > 0}
+    running = {o.instance.name: level for o in decoding if (level := o.level(Metric.RUNNING)) is not None}
+    untimed = {
+        name: level
+        for name, level in running.items()
+        if name not in timed and level.low >= 1 and level.seconds >= _LONG_ENOUGH_SECONDS
+    }
+    if timed and untimed:
+        board.put(
+            SignalId.UNTIMED,
+            sum(level.mean for level in untimed.values()),
+            Quality.MEASURED,
+            f"running on {', '.join(list(untimed)[:4])}, of whose tokens none is timed",
+        )
 
 
 def _put(board: Board, wait: Wait, quantiles: Sequence[tuple[float, SignalId]], mean: SignalId) -> None:

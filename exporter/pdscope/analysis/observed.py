@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import fsum
 from statistics import fmean
 
 import numpy as np
@@ -109,7 +110,7 @@ class Observed:
         # a dozen numbers: plain floats are quicker than arrays, and the mean of a gauge that stands still is its value
         points, at = values[known].tolist(), window.times[known]
         return Level(
-            mean=fmean(points),
+            mean=_mean(points),
             low=min(points),
             high=max(points),
             first=points[0],
@@ -161,6 +162,14 @@ class Observed:
 
     def _source(self, window: Window, metric: Metric) -> str:
         return f"{window.source} {metric.name.lower()} of {self.instance.name}"
+
+
+def _mean(points: Sequence[float]) -> float:
+    """The mean; numbers so large that their sum is none are scaled down first."""
+    try:
+        return fmean(points)
+    except OverflowError:
+        return fsum(point / len(points) for point in points)
 
 
 def merged(observed: Sequence[Observed], metric: Metric) -> Distribution | None:

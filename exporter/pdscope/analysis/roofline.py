@@ -144,5 +144,10 @@ def flop_peak(model: ModelFacts, hardware: Hardware) -> float | None:
     narrow = compute is not None and 0.9 <= compute.bytes_per_parameter <= 1.3
     peak = hardware.fp8_flop_per_second if narrow else None
     peak = peak or hardware.bf16_flop_per_second
+    return peak * achievable_bf16(hardware) if peak else None
+
+
+def achievable_bf16(hardware: Hardware) -> float:
+    """Share of the dense peak that matrix multiplications reach."""
     share = hardware.achievable_bf16_fraction
-    return peak * (share if share is not None else ACHIEVABLE_BF16) if peak else None
+    return share if share is not None else ACHIEVABLE_BF16

@@ -16,10 +16,13 @@ from pdscope.analysis.estimates import put_estimates
 from pdscope.analysis.handover import put_handover
 from pdscope.analysis.headroom import put_headroom
 from pdscope.analysis.host import put_host
+from pdscope.analysis.jumps import put_jumps
 from pdscope.analysis.latency import put_latency
 from pdscope.analysis.observed import Observed
+from pdscope.analysis.peers import put_peers
 from pdscope.analysis.ports import put_ports, read_ports
 from pdscope.analysis.prefill import put_prefill
+from pdscope.analysis.sensors import put_sensors
 from pdscope.analysis.traffic import put_traffic
 from pdscope.analysis.transfer import put_transfer
 from pdscope.analysis.work import put_failed_share, put_failures, put_roles_answering, put_work
@@ -55,6 +58,7 @@ def compute_signals(
         for i in deployment.instances
     ]
     board = Board(deployment.name, {o.instance.name: o.age_seconds for o in observed if o.age_seconds is not None})
+    put_jumps(board, observed)
     put_latency(board, deployment, observed)
     put_traffic(board, deployment, observed)
     put_transfer(board, deployment, observed)
@@ -72,6 +76,8 @@ def compute_signals(
     put_host(board, deployment, observed)
     put_failures(board, observed)
     put_devices(board, deployment, seen, now)
+    put_peers(board, observed, seen)
+    put_sensors(board, deployment, observed, seen)
     put_estimates(board, deployment, observed)
     put_roles(board, deployment)
     put_beside(board, observed, reach or {})

@@ -7,6 +7,8 @@ the time that one transfer takes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
+from statistics import fmean
 
 from pdscope.analysis import kv
 from pdscope.analysis.board import Board
@@ -14,9 +16,12 @@ from pdscope.analysis.histograms import merge
 from pdscope.analysis.observed import Observed
 from pdscope.analysis.traffic import total_rate
 from pdscope.model.metric import Metric
+from pdscope.model.scrape import SeriesKey
 from pdscope.model.signal import Quality, SignalId, worst
 from pdscope.model.topology import Attention, Deployment, Instance, Role
 
+_MIN_HALF = 3
+"""Scrapes in each half of the window, for a gauge to tell of a trend."""
 _ALL = (Role.PREFILL, Role.DECODE, Role.UNIFIED)
 
 
@@ -223,4 +228,24 @@ def _put_in_flight(board: Board, observed: Sequence[Observed]) -> None:
                 f"{metric.name} of {role}, mean over the window",
                 age_seconds=max(v.age_seconds for v in levels),
             )
+            _put_in_flight_trend(board, [o for o in observed if o.instance.role is role], metric)
             return
+
+
+def _put_in_flight_trend(board: Board, observed: Sequence[Observed], metric: Metric) -> None:
+    """Transfers in flight in the newer half of the window by those in the older one."""
+    older, newer = 0.0, 0.0
+    for o in observed:
+        values = next((v for w in o.windows if (v := w.scalars.get(SeriesKey(metric))) is not None), None)
+        points = [float(v) for v in values if isfinite(v)] if values is not None else []
+        middle = len(points) // 2
+        if middle >= _MIN_HALF:
+            older += fmean(points[:middle])
+            newer += fmean(points[-middle:])
+    if older > 0:
+        board.put(
+            SignalId.TRANSFER_IN_FLIGHT_TREND,
+            newer / older,
+            Quality.MEASURED,
+            f"{metric.name}, mean of the newer half of the window by that of the older",
+        )

@@ -139,8 +139,8 @@ def put_failed_share(board: Board, deployment: Deployment) -> None:
 def put_roles_answering(board: Board, deployment: Deployment) -> None:
     """Of the roles that a request needs, the share that has an instance which answers. Needs `put_beside`.
 
-    An instance is out after so many failed scrapes in a row, with nothing that answers; what is not asked live is not
-    known, and then nobody is called out.
+    An instance is out after so many failed scrapes in a row, with nothing that answers or, in a recording, nothing that
+    left a page; what is not known calls nobody out.
     """
     needed = [members for role in (Role.PREFILL, Role.DECODE, Role.UNIFIED) if (members := deployment.of_role(role))]
     if not needed or not any(_known(board, SignalId.SILENT_SCRAPES, members) for members in needed):
@@ -160,7 +160,7 @@ def put_roles_answering(board: Board, deployment: Deployment) -> None:
 def _is_out(board: Board, instance: Instance) -> bool:
     scope = instance_scope(instance.name)
     silent, answers = board.value(SignalId.SILENT_SCRAPES, scope), board.value(SignalId.ANSWERS, scope)
-    return silent is not None and silent >= _OUT_AFTER and answers == 0.0
+    return silent is not None and silent >= _OUT_AFTER and answers != 1.0
 
 
 def _known(board: Board, signal: SignalId, instances: Sequence[Instance]) -> list[float]:

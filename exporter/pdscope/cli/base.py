@@ -13,12 +13,15 @@ else:
 DEFAULT_ADDRESS = "127.0.0.1:9836"
 
 
-def add_listen_address(command: argparse.ArgumentParser) -> None:
-    """`--web.listen-address`, spelt as in all Prometheus exporters."""
+def add_listen_address(
+    command: argparse.ArgumentParser,
+    meaning: str = "where to answer; without a host on all interfaces (default: %(default)s)",
+) -> None:
+    """`--web.listen-address`, spelt as in all Prometheus exporters; `meaning` is its help."""
     command.add_argument(
         "--web.listen-address",
         dest="listen_address",
         default=DEFAULT_ADDRESS,
         metavar="HOST:PORT",
-        help="where to answer (default: %(default)s)",
+        help=meaning,
     )

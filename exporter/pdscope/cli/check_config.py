@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from pdscope.cli.base import Commands
@@ -24,15 +25,18 @@ def run(options: argparse.Namespace) -> int:
         ConfigError: with the path of everything that is wrong.
     """
     from pdscope.config import dump_defaults, load_config
-    from pdscope.runtime.plugins import check, load_plugins
+    from pdscope.runtime.plugins import doubts_of, known_names, load_plugins
 
     plugins = load_plugins()
     if options.file is not None:
-        config = load_config(options.file)
-        check(config, plugins)
+        config = load_config(options.file, known_names(plugins))
         count = sum(len(d.instances) for d in config.deployments)
+        warnings = doubts_of(config, plugins)
+        for warning in warnings:
+            print(f"{options.file}: warning: {warning}", file=sys.stderr)
         if not options.defaults:
-            print(f"{options.file}: {len(config.deployments)} deployment(s), {count} instance(s): no errors")
+            said = f"no errors, {len(warnings)} warning(s)" if warnings else "no errors"
+            print(f"{options.file}: {len(config.deployments)} deployment(s), {count} instance(s): {said}")
     elif not options.defaults:
         raise UsageError("check-config needs a file, or --defaults")
     if options.defaults:

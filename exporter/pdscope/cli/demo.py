@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import math
+import re
 import signal
 import sys
 import time
@@ -19,6 +20,7 @@ if TYPE_CHECKING:  # a command imports what it runs when it runs
     from pdscope.demo.runner import Demo
     from pdscope.runtime.plugins import Plugins
 
+_LOOPBACK = "127.0.0.1"
 MOST_SPEED = 60.0
 """Faster than that, scrapes and judging take longer than the time they are about."""
 
@@ -32,8 +34,10 @@ def register(commands: Commands) -> None:
         metavar="NAME",
         help="stay with this one; given several times, a tour of these (default: a tour of all, two minutes each)",
     )
-    command.add_argument("--list", action="store_true", help="list the scenarios and stop")
-    command.add_argument("--seed", type=int, default=0, help="of the simulated traffic (default: %(default)s)")
+    command.add_argument("--list", action="store_true", help="list the scenarios (those of --scenario) and stop")
+    command.add_argument(
+        "--seed", type=_seed, default=0, metavar="N", help="of the simulated traffic (default: %(default)s)"
+    )
     command.add_argument(
         "--speed",
         type=_speed,
@@ -41,7 +45,7 @@ def register(commands: Commands) -> None:
         metavar="FACTOR",
         help="simulated seconds a second, for the deployment and the daemon alike (default: %(default)g)",
     )
-    add_listen_address(command)
+    add_listen_address(command, "where to answer; without a host on the loopback interface only (default: %(default)s)")
     command.set_defaults(run=run)
 
 
@@ -49,20 +53,21 @@ def run(options: argparse.Namespace) -> int:
     """Simulate, scrape, diagnose, answer.
 
     Raises:
-        UsageError: no such scenario.
+        UsageError: no such scenario, or one that is named twice.
     """
+    names = options.scenario or []
     if options.list:
-        _list()
+        _list(names)
         return 0
     logging.basicConfig(level="WARNING", stream=sys.stderr)
-    asyncio.run(_demo(options.scenario or [], options.seed, options.speed, options.listen_address))
+    asyncio.run(_demo(names, options.seed, options.speed, _listen_address(options.listen_address)))
     return 0
 
 
-def _list() -> None:
-    from pdscope.demo.scenarios import SCENARIOS
+def _list(names: list[str]) -> None:
+    from pdscope.demo.runner.tour import chosen
 
-    for scenario in SCENARIOS.values():
+    for scenario in chosen(names):
         engine = {"sglang": "SGLang", "vllm": "vLLM"}[scenario.draw.engine]
         print(f"{scenario.name} ({engine})\n  {scenario.story}\n  Watch: {scenario.watch}")
 
@@ -130,6 +135,17 @@ def _config(demo: Demo, plugins: Plugins) -> Config:
     return config
 
 
+def _listen_address(given: str) -> str:
+    """Without a host the loopback interface, and not all of them: nobody else has to see a simulation."""
+    return f"{_LOOPBACK}{given}" if given.startswith(":") else given
+
+
+def _seed(text: str) -> int:
+    if not re.fullmatch("[0-9]{1,18}", text):
+        raise argparse.ArgumentTypeError(f"{text}: takes a whole number of at least 0")
+    return int(text)
+
+
 def _speed(text: str) -> float:
     try:
         factor = float(text)
@@ -149,7 +165,7 @@ def _announce(demo: Demo, address: str, speed: float) -> None:
     pace = "" if speed == 1.0 else f" All of it runs {speed:g} times as fast as time."
     print(
         f"A simulated deployment, and the daemon that reads it over HTTP.{pace} Ctrl-C stops both.\n\n"
-        f"  http://{address}/              the page\n"
+        f"  http://{address}/              an index of what answers there\n"
         f"  http://{address}/diagnose      what holds it back, and what helps (?format=text for a terminal)\n"
         f"  http://{address}/metrics       for Prometheus\n"
         f"  {demo.control_url}/              GET: what can be changed; POST: change it, for instance\n"

@@ -7,11 +7,12 @@ import asyncio
 import contextlib
 import logging
 import sys
+import traceback
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from pdscope.cli.base import Commands
-from pdscope.errors import UsageError
+from pdscope.errors import PdscopeError, UsageError
 from pdscope.model.finding import Verdict
 from pdscope.model.report import Report
 
@@ -43,11 +44,23 @@ def register(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Diagnose and print.
+    """Diagnose and print. A fault of ours is no bottleneck, whose exit code Python's own would be.
 
     Raises:
         PdscopeError: wrong combination, unreadable input, wrong configuration, unknown deployment, no daemon.
+        BrokenPipeError: nobody reads what is printed.
     """
+    try:
+        return _run(options)
+    except (PdscopeError, BrokenPipeError):
+        raise
+    except Exception as error:  # noqa: BLE001 - whatever it is, nothing is known of the service
+        traceback.print_exc()
+        print(f"pdscope: no diagnosis: a fault of pdscope ({type(error).__name__}), traceback above", file=sys.stderr)
+        return EXIT_CANNOT_TELL
+
+
+def _run(options: argparse.Namespace) -> int:
     inputs = (options.bundle, options.config_file, options.url)
     if sum(one is not None for one in inputs) != 1:
         raise UsageError("diagnose needs exactly one of BUNDLE, --config.file and --url")
@@ -69,9 +82,12 @@ def run(options: argparse.Namespace) -> int:
 def _offline(options: argparse.Namespace) -> Report:
     from pdscope.runtime.offline import diagnose_bundle
 
-    report, bundle = diagnose_bundle(options.bundle)
+    with _warnings_on_stderr():
+        report, bundle = diagnose_bundle(options.bundle)
     for name in bundle.ignored:
         print(f"pdscope: {options.bundle}: {name} is no recorded page; left out", file=sys.stderr)
+    for remark in bundle.remarks:
+        print(f"pdscope: {options.bundle}: {remark}", file=sys.stderr)
     known = {name for d in report.deployments for name in d.instances} | {t.target for t in report.targets}
     for name in sorted({page.target for page in bundle.pages} - known):
         print(f"pdscope: {options.bundle}: samples/{name!a} is in no deployment of its pdscope.yml", file=sys.stderr)

@@ -46,11 +46,10 @@ def run(options: argparse.Namespace) -> int:
 
     from pdscope.config import load_config
     from pdscope.runtime.doctor import examine
-    from pdscope.runtime.plugins import check, load_plugins
+    from pdscope.runtime.plugins import known_names, load_plugins
 
     plugins = load_plugins()
-    config = load_config(options.config_file)
-    check(config, plugins)
+    config = load_config(options.config_file, known_names(plugins))
     checkup = asyncio.run(examine(config, plugins))
     if options.format == "json":
         document = {"schema_version": 1, **dataclasses.asdict(checkup)}

@@ -23,7 +23,7 @@ def run(options: argparse.Namespace) -> int:
         UsageError: no such verdict or finding.
     """
     from pdscope.pages import prose
-    from pdscope.render.pages import MEANINGS, rule_page, verdict_page
+    from pdscope.render.pages import MEANINGS, in_a_line, rule_page, verdict_page
     from pdscope.runtime.plugins import load_plugins
 
     rules = {rule.id: rule for rule in load_plugins().rules}
@@ -31,6 +31,10 @@ def run(options: argparse.Namespace) -> int:
         for verdict in Verdict:
             mark = " " if verdict.value in rules else "-"
             print(f"{mark} {verdict.value:<24} {MEANINGS[verdict]}")
+        print("\nFindings beside the verdict, which never replace it:")
+        for rule in rules.values():
+            if rule.verdict is None:
+                print(f"  {rule.id:<24} {in_a_line(prose(rule.id))}")
         print("\n(- no rule in this version: never said)")
         return 0
     if options.verdict in rules:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +16,8 @@ from pdscope.errors import UsageError
 if TYPE_CHECKING:  # a command imports what it runs when it runs
     from pdscope.config import Config
     from pdscope.runtime.plugins import Plugins
+
+_log = logging.getLogger(__name__)
 
 
 def register(commands: Commands) -> None:
@@ -56,7 +59,7 @@ def run(options: argparse.Namespace) -> int:
     """
     from pdscope.config import load_config
     from pdscope.runtime.live import serve
-    from pdscope.runtime.plugins import check, load_plugins
+    from pdscope.runtime.plugins import doubts_of, known_names, load_plugins
     from pdscope.web.paths import read_paths
 
     _one_way(options)
@@ -65,8 +68,9 @@ def run(options: argparse.Namespace) -> int:
     plugins = load_plugins()
 
     def load() -> Config:
-        config = load_config(options.config_file)
-        check(config, plugins)
+        config = load_config(options.config_file, known_names(plugins))
+        for doubt in doubts_of(config, plugins):
+            _log.warning("configuration: %s", doubt)
         return config
 
     def announce(address: str) -> None:

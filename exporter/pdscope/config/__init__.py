@@ -13,9 +13,10 @@ from pdscope.config.discovery import (
     KubernetesConfig,
     PrometheusConfig,
 )
+from pdscope.config.doubts import doubts
 from pdscope.config.dumping import ThresholdSpec, dump_defaults
 from pdscope.config.loading import load_config, parse_config
-from pdscope.config.names import check_names, threshold_items
+from pdscope.config.names import Names, check_names, threshold_items
 from pdscope.config.problems import InvalidConfigError, Problem, describe
 from pdscope.config.root import Config, DefaultsConfig, DeploymentConfig
 from pdscope.config.serving import HardwareConfig, InterconnectConfig, KvConfig, ModelConfig, SloConfig
@@ -48,6 +49,7 @@ __all__ = [
     "KubernetesConfig",
     "KvConfig",
     "ModelConfig",
+    "Names",
     "Problem",
     "PrometheusConfig",
     "ScrapeConfig",
@@ -58,6 +60,7 @@ __all__ = [
     "UnitError",
     "check_names",
     "describe",
+    "doubts",
     "dump_defaults",
     "duration_text",
     "index_ranges",

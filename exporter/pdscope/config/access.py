@@ -11,6 +11,7 @@ from pdscope.config.base import Model
 from pdscope.config.fields import Seconds, Switch, Text
 from pdscope.config.places import FilePath
 
+_NO_TLS = "means nothing here: the address begins with http://, so nothing is encrypted; write https://"
 _BY_FILE = "a secret does not belong in this file: put it into one of its own and name that with {}"
 
 
@@ -61,6 +62,13 @@ class TlsConfig(Model):
         """A key alone proves nothing."""
         if "key_file" in given and "cert_file" not in given:
             yield "cert_file", "is required with key_file"
+
+
+def tls_without_https(given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """The contradiction of `tls` beside a `url` that goes without; for models that have both keys."""
+    url = given.get("url")
+    if "tls" in given and isinstance(url, str) and url.lower().startswith("http://"):
+        yield "tls", _NO_TLS
 
 
 class ScrapeConfig(Model):

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from pdscope.config.access import AuthConfig, TlsConfig
+from pdscope.config.access import AuthConfig, TlsConfig, tls_without_https
 from pdscope.config.base import Model
 from pdscope.config.fields import LISTED, KubernetesLabel, LabelName, Pattern, Port, Selector, Text, choice, shorthand
 from pdscope.config.places import BaseUrl, FilePattern, HeaderName, HeaderValue, Url
@@ -21,6 +21,11 @@ class HttpSdConfig(Model):
     url: Url = Field(description="the endpoint; a text alone is this")
     auth: AuthConfig | None = Field(default=None, description="who asks")
     tls: TlsConfig | None = Field(default=None, description="certificates")
+
+    @classmethod
+    def contradictions(cls, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Certificates need an address that uses them."""
+        yield from tls_without_https(given)
 
 
 class DnsType(StrEnum):
@@ -104,3 +109,8 @@ class PrometheusConfig(Model):
         default={},
         description="role -> pattern that the whole value of worker_label matches; left out: read from the engines",
     )
+
+    @classmethod
+    def contradictions(cls, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Certificates need an address that uses them."""
+        yield from tls_without_https(given)

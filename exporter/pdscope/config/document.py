@@ -88,7 +88,8 @@ def read_document(text: str, file: str | None = None) -> Document:
         data = None if node is None else reader.value(node, ())
     except RecursionError:  # mappings that merge each other
         raise InvalidConfigError([Problem((), _TOO_DEEP)], Origin(file)) from None
-    return Document(data, Origin(file, reader.lines), tuple(reader.problems))
+    document = data if isinstance(data, dict) else {}
+    return Document(data, Origin(file, reader.lines, document), tuple(reader.problems))
 
 
 def _syntax(error: yaml.YAMLError, text: str) -> str:

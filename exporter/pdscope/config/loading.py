@@ -11,12 +11,17 @@ from pydantic_core import ErrorDetails
 
 from pdscope.config.checks import document_problems
 from pdscope.config.document import MAX_BYTES, read_document
+from pdscope.config.names import Names, name_problems
 from pdscope.config.problems import InvalidConfigError, Location, Origin, Problem, kind_of
 from pdscope.config.root import Config
 
 
-def load_config(path: Path) -> Config:
+def load_config(path: Path, names: Names | None = None) -> Config:
     """Read a configuration file. Paths in it are relative to its folder.
+
+    Args:
+        path: of the file.
+        names: what engines, devices, rules and so on may be called; None: any name is taken.
 
     Raises:
         ConfigError: it cannot be read, or is wrong; the text has a line for each problem, with file, path and line.
@@ -33,16 +38,17 @@ def load_config(path: Path) -> Config:
         if len(content) <= MAX_BYTES:  # else the cut may have hit the middle of a character
             raise InvalidConfigError([Problem((), f"is not UTF-8 text (byte {error.start})")], origin) from None
         text = content.decode(errors="replace")
-    return parse_config(text, path.parent, file=str(path))
+    return parse_config(text, path.parent, file=str(path), names=names)
 
 
-def parse_config(text: str, base_dir: Path, *, file: str | None = None) -> Config:
+def parse_config(text: str, base_dir: Path, *, file: str | None = None, names: Names | None = None) -> Config:
     """Read a configuration from a text.
 
     Args:
         text: YAML, at most 4 MiB.
         base_dir: what paths in it are relative to.
         file: name to show in errors.
+        names: what may be named in it; None: any name is taken.
 
     Raises:
         ConfigError: it is wrong; the text has a line for each problem.
@@ -53,6 +59,8 @@ def parse_config(text: str, base_dir: Path, *, file: str | None = None) -> Confi
         what = "is empty" if document.data is None else f"must be a mapping, not {kind_of(document.data)}"
         raise InvalidConfigError(document.problems or [Problem((), what)], origin)
     problems = [*document.problems, *document_problems(document.data)]
+    if names is not None:
+        problems += name_problems(document.data, names)
     config = None
     try:
         config = Config.model_validate(document.data, context={"base_dir": base_dir, "origin": origin})

@@ -91,8 +91,13 @@ def _glob(value: str, info: ValidationInfo) -> str:
     return value if Path(value).is_absolute() else str(Path(glob.escape(str(_base_dir(info)))) / value)
 
 
+def is_mapping_file(source: str) -> bool:
+    """Whether the source of a device is a file that maps metric names, not the name of an adapter."""
+    return "/" in source or source.endswith((".yml", ".yaml"))
+
+
 def _source(value: str, info: ValidationInfo) -> str:
-    if "/" in value or value.endswith((".yml", ".yaml")):
+    if is_mapping_file(value):
         return str(_base_dir(info) / value)
     if not re.fullmatch("[a-z][a-z0-9_]*", value):
         raise ValueError(f"{shown(value)} is neither a source such as dcgm nor a mapping file (.yml)")

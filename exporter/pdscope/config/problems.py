@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from pdscope.errors import ConfigError
 
@@ -41,10 +42,12 @@ class Origin:
     Attributes:
         file: as the user named it; None for text that came from no file.
         lines: location -> line number, counted from 1.
+        document: as it was written; not shown, since a secret may stand in it.
     """
 
     file: str | None = field(default=None, compare=False)
     lines: Mapping[Location, int] = field(default_factory=dict, compare=False)
+    document: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
     def line(self, where: Location) -> int | None:
         """Line of `where`, or of the nearest value around it that is written down."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field
 
-from pdscope.config.access import AuthConfig, ScrapeConfig, TlsConfig
+from pdscope.config.access import AuthConfig, ScrapeConfig, TlsConfig, tls_without_https
 from pdscope.config.base import Model
 from pdscope.config.fields import (
     Count,
@@ -19,7 +19,7 @@ from pdscope.config.fields import (
     choice,
     shorthand,
 )
-from pdscope.config.places import BaseUrl, SourceName, Url
+from pdscope.config.places import BaseUrl, SourceName, Url, is_mapping_file
 from pdscope.config.serving import HardwareConfig
 from pdscope.model.topology import Role
 
@@ -57,6 +57,11 @@ class InstanceConfig(Model):
     tls: TlsConfig | None = Field(default=None, description="certificates")
     scrape: ScrapeConfig = Field(default=ScrapeConfig(), description="its own interval and timeout")
 
+    @classmethod
+    def contradictions(cls, given: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+        """Certificates need an address that uses them."""
+        yield from tls_without_https(given)
+
 
 class ServesConfig(Model):
     """One of several instances that a device exporter covers, and the devices that are its own."""
@@ -93,11 +98,12 @@ class DeviceConfig(Model):
             yield "serves", "must not be empty"
         if "source" in given and given["source"] not in _LOCAL_SOURCES and "url" not in given:
             yield "url", "is required"
+        yield from tls_without_https(given)
 
     @property
     def mapping_file(self) -> Path | None:
         """The file that maps metric names, when `source` is one."""
-        return Path(self.source) if "/" in self.source or self.source.endswith((".yml", ".yaml")) else None
+        return Path(self.source) if is_mapping_file(self.source) else None
 
     @property
     def served(self) -> tuple[ServesConfig, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from pdscope.diagnosis.asking import profiles, queries, router_views
@@ -17,6 +18,12 @@ _IMPOSSIBLE = 1.25
 _NEAR_LIMIT = 0.9
 _FAR = 10.0
 """Times the present load: beyond that nothing is known of what comes first."""
+_WRONG_ANSWERS = "late_kv_read"
+"""The finding that nothing may stand before."""
+_CONTRADICTED, _INSTANCE = "engine_setting", ScopeKind.INSTANCE
+"""The finding, and its scope, of a configuration that does not fit what is there."""
+_LAST = (Verdict.UNDETERMINED, Verdict.IDLE, Verdict.HEALTHY)
+"""Verdicts that are judged when no other holds: what they lack is what keeps the answer from being one."""
 _PHASE_STAGE = {
     Phase.DECODE_STEADY_STATE: Stage.DECODE,
     Phase.PREFILL: Stage.PREFILL,
@@ -27,7 +34,8 @@ def confidence_of(verdict: Verdict, deciding: Sequence[Finding], case: Case) -> 
     """High when the decisive signals are measured, medium when one is derived or estimated, low when one is missing.
 
     A cause named from a handful of requests is at most medium: their quantiles are guesses. So is a cause on one
-    instance while work is spread unevenly over its role, unless that is the cause.
+    instance while work is spread unevenly over its role, unless that is the cause; and health beside a link that is
+    asked for all that it is said to carry.
     """
     if not deciding or verdict in (Verdict.INSUFFICIENT_DATA, Verdict.UNDETERMINED):
         return Confidence.LOW
@@ -41,7 +49,10 @@ def confidence_of(verdict: Verdict, deciding: Sequence[Finding], case: Case) -> 
     finished = case.signals.value(SignalId.REQUESTS_FINISHED)
     few = (finished is None or finished < _FEW_REQUESTS) and verdict is not Verdict.IDLE
     unexplained = verdict is not Verdict.ROUTER_IMBALANCE and _uneven(case, deciding)
-    doubtful = few or unexplained or silent_instances(case)
+    overasked = verdict is Verdict.HEALTHY and _overasked(case) is not None
+    scopes = [instance_scope(i.name) for i in case.deployment.instances]
+    contradicted = any(case.signals.get(SignalId.CONTRADICTIONS, scope) for scope in scopes)
+    doubtful = contradicted or few or unexplained or overasked or silent_instances(case)
     return Confidence.MEDIUM if doubtful else Confidence.HIGH
 
 
@@ -54,23 +65,50 @@ def _uneven(case: Case, deciding: Sequence[Finding]) -> bool:
 def summarise(
     case: Case, phase: Phase, verdict: Verdict, deciding: Sequence[Finding], findings: Sequence[Finding]
 ) -> str:
-    """One sentence with the numbers; where phase and stage disagree it says why."""
+    """One sentence with the numbers; where phase and stage disagree it says why.
+
+    Answers that may be wrong are said before anything else, whatever the verdict.
+    """
+    wrong = next((f for f in findings if f.rule == _WRONG_ANSWERS and f.truth is Truth.TRUE), None)
+    before = "" if wrong is None else f"{wrong.headline}; apart from that, "
+    contradiction = _contradiction(findings, deciding)
+    if contradiction and (not deciding or verdict is Verdict.INSUFFICIENT_DATA):
+        before += f"{contradiction}; "
+        contradiction = ""
     if not deciding:
-        return _cannot_tell(case, findings)
-    text = deciding[0].headline
+        return _sentence(f"{before}{_cannot_tell(case, findings)}", case, findings)
+    text = before + deciding[0].headline
     if len(deciding) > 1:
         text += f"; the same on {len(deciding) - 1} more"
     if verdict is Verdict.UNDETERMINED:
         text += _ruled_out(findings)
     if verdict is Verdict.HEALTHY:
-        text += _nearness(case, findings)
+        text += _nearness(case, findings, limit_seen=wrong is not None)
     silent = silent_instances(case)
     if silent and verdict is not Verdict.INSUFFICIENT_DATA:
         text += f"; NO DATA from {', '.join(silent[:4])}{' ...' if len(silent) > 4 else ''}, so this is about the rest"
     clause = _disagreement(case, phase, verdict.stage, findings)
     if clause:
         text += f"; {clause}"
-    return f"{text[0].upper()}{text[1:]}."
+    if contradiction:
+        text += f"; but {contradiction}"
+    return _sentence(text, case, deciding)
+
+
+def _contradiction(findings: Sequence[Finding], deciding: Sequence[Finding]) -> str:
+    """Where the configuration does not fit what is there, at fault or not: any answer may be wrong because of it."""
+    told = [f for f in findings if f.rule == _CONTRADICTED and f.truth is Truth.TRUE and f.scope.kind is _INSTANCE]
+    culprits = {name for f in deciding for name in f.culprits}
+    told.sort(key=lambda f: f.scope.name not in culprits)
+    more = [f"likewise {', '.join(f.scope.name for f in told[2:6])}"] if len(told) > 2 else []
+    return "; ".join([f.headline for f in told[:2]] + more)
+
+
+def _sentence(text: str, case: Case, findings: Sequence[Finding]) -> str:
+    """With a capital and a full stop. A name that stands first keeps its spelling: people search for it."""
+    names = {*(i.name for i in case.deployment.instances), *(name for f in findings for name in f.culprits)}
+    first = text.partition(" ")[0].rstrip(",:;")
+    return f"{text if first in names else text[:1].upper() + text[1:]}."
 
 
 def _ruled_out(findings: Sequence[Finding]) -> str:
@@ -92,16 +130,29 @@ def silent_instances(case: Case) -> list[str]:
     ]
 
 
-def _nearness(case: Case, findings: Sequence[Finding]) -> str:
+def _nearness(case: Case, findings: Sequence[Finding], *, limit_seen: bool) -> str:
     """What is near a limit although the objectives are kept, and what could not be looked at."""
-    link = case.signals.value(SignalId.LINK_UTILIZATION)
-    if link is not None and link >= _NEAR_LIMIT:
-        return f"; the KV link is asked for {format_quantity(link, SignalId.LINK_UTILIZATION.unit)} of its capacity"
+    overasked = _overasked(case)
+    if overasked is not None:
+        return f"; {overasked}"
     unknown = [f.verdict for f in findings if f.truth is Truth.UNKNOWN and f.verdict is not None]
-    text = _saturation(case)
+    text = f"{'' if limit_seen else ', and no rule sees a limit reached'}{_saturation(case)}"
     if unknown:
         text += f"; not looked at, for lack of signals: {', '.join(dict.fromkeys(unknown))}"
     return text
+
+
+def _overasked(case: Case) -> str | None:
+    """That demand, a product of figures, comes to the capacity of the link, and what of that is really seen."""
+    link, capacity = case.signals.get(SignalId.LINK_UTILIZATION), case.signals.value(SignalId.LINK_CAPACITY)
+    if link is None or link.value < _NEAR_LIMIT:
+        return None
+    asked = f"KV demand ({link.quality}) is {format_quantity(link.value, link.id.unit)} of what the link should carry"
+    moved = case.signals.value(SignalId.KV_ACHIEVED)
+    if moved is None or not capacity:
+        return f"{asked}, and what really crosses it is not known"
+    share = format_quantity(moved / capacity, link.id.unit)
+    return f"{asked}, while {format_quantity(moved, SignalId.KV_ACHIEVED.unit)} ({share}) really cross it"
 
 
 def _saturation(case: Case) -> str:
@@ -128,18 +179,23 @@ def _disagreement(case: Case, phase: Phase, stage: Stage, findings: Sequence[Fin
 
 
 def _cannot_tell(case: Case, findings: Sequence[Finding]) -> str:
+    """What is known, and what an answer lacks: the latencies, what the last verdicts ask for, what most others do."""
     latencies = (SignalId.TTFT_P50, SignalId.ITL_P50, SignalId.REQUESTS_FINISHED)
+    undecided = [f for f in findings if f.truth is Truth.UNKNOWN and f.verdict is not None]
+    asked = Counter(s for _, s in {(f.rule, s) for f in undecided for s in f.missing})
     missing = [s for s in latencies if case.signals.value(s) is None]
-    missing += [s for f in findings if f.truth is Truth.UNKNOWN for s in f.missing if s not in missing]
+    missing += [s for f in undecided if f.verdict in _LAST for s in f.missing]
+    missing += sorted((s for f in undecided for s in f.missing), key=lambda s: -asked[s])
     finished = case.signals.value(SignalId.REQUESTS_FINISHED)
     seen = (
         f"{finished:.0f} requests finished in the window"
         if finished is not None
         else "how many requests finished in the window is not known"
     )
-    lacking = ", ".join(dict.fromkeys(missing[:3])) or "nothing that was looked for"
-    count = len(set(missing))
-    return f"Cannot tell: {seen}, and {count} signal(s) are missing, first of all {lacking}."
+    each = list(dict.fromkeys(missing))
+    if not each:
+        return f"cannot tell: {seen}, and no rule of a verdict holds"
+    return f"cannot tell: {seen}, and {len(each)} signal(s) are missing, first of all {', '.join(each[:3])}"
 
 
 def next_steps(
@@ -156,7 +212,7 @@ def next_steps(
             if switch:
                 steps.append(f"to know {signal} on {profile.name}: {switch}")
     if verdict is Verdict.INSUFFICIENT_DATA or silent_instances(case):
-        steps.append("pdscope doctor --config.file=F: why each target gives no data, and what to switch on")
+        steps.append("pdscope doctor --config.file=pdscope.yml  # why each target gives no data, and what to switch on")
     steps += _contradictions(case)
     return tuple(dict.fromkeys(steps))
 

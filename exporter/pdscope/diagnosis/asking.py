@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from pdscope.diagnosis.base import Case
-from pdscope.model.finding import Evidence, Finding, Stage, Verdict
+from pdscope.model.finding import Evidence, Finding, Stage, Truth, Verdict
 from pdscope.model.signal import ScopeKind, SignalId
 from pdscope.model.topology import Instance, Role
 
@@ -32,25 +32,38 @@ _FINE = (Verdict.HEALTHY, Verdict.IDLE)
 
 
 def queries(case: Case, verdict: Verdict, deciding: Sequence[Finding]) -> list[str]:
-    """PromQL that shows the foremost figures of the answer, and the instance at fault beside them."""
-    place = f'deployment="{case.deployment.name}"'
-    figures = [query for f in deciding[:1] for e in f.evidence if (query := _query(e, place)) is not None]
-    asked = list(dict.fromkeys(figures))[:_QUERIES]
-    if verdict.stage is Stage.NONE:
+    """PromQL that shows the foremost figures of the answer: our own series, else those of the engine behind them.
+
+    Where nobody exports any of them the latency whose objective is broken shows whether it lasts.
+    """
+    weighed = [e for f in deciding[:1] for e in f.evidence]
+    evidence = [e for e in weighed if e.truth is Truth.TRUE] or weighed
+    asked = list(dict.fromkeys(query for e in evidence if (query := _query(e, case)) is not None))[:_QUERIES]
+    if asked or verdict.stage is Stage.NONE:
         return asked
-    asked += [
-        f'pdscope_worker_verdict{{{place},worker="{name}"}} == 1' for f in deciding[:1] for name in f.culprits[:1]
-    ]
-    return asked or [f"pdscope_deployment_verdict{{{place}}} == 1"]
+    latencies = [name for name in ("ttft", "itl") if case.broken(name) is Truth.TRUE] or ["ttft"]
+    return [f'pdscope_deployment_{name}_p50_seconds{{deployment="{case.deployment.name}"}}' for name in latencies]
 
 
-def _query(evidence: Evidence, place: str) -> str | None:
-    """The series of a figure; None where `/metrics` does not export it."""
+def _query(evidence: Evidence, case: Case) -> str | None:
+    """The series of a figure; None where neither `/metrics` nor the engine exports it."""
+    place = f'deployment="{case.deployment.name}"'
     if evidence.signal in _DEPLOYMENT and evidence.scope.kind is ScopeKind.DEPLOYMENT:
         return f"pdscope_deployment_{evidence.signal}{{{place}}}"
     if evidence.signal in _WORKER and evidence.scope.kind is ScopeKind.INSTANCE:
         return f'pdscope_worker_{evidence.signal}{{{place},worker="{evidence.scope.name}"}}'
-    return None
+    one = evidence.scope.name if evidence.scope.kind is ScopeKind.INSTANCE else None
+    members = [i for i in case.deployment.instances if one in (None, i.name) and evidence.signal in i.profile.queries]
+    targets = [t for i in members if i.profile == members[0].profile and (t := _target(i))]
+    if not targets:
+        return None
+    inside = f'instance="{targets[0]}"' if len(targets) == 1 else f'instance=~"{"|".join(targets)}"'
+    return members[0].profile.queries[evidence.signal].replace("$at", f"{{{inside}}}").replace("$in", inside)
+
+
+def _target(instance: Instance) -> str:
+    """The label `instance` that Prometheus gives a target by itself: host and port."""
+    return instance.url.partition("://")[2].partition("/")[0]
 
 
 def profiles(case: Case, verdict: Verdict, deciding: Sequence[Finding]) -> list[str]:

@@ -208,7 +208,7 @@ class Bench:
         known = {e.signal for e in self.evidence}
         complete = all(signal in known for signal in decisive)
         proposed = remedies if remedies is not None else self.rule.remedies
-        profile = next((i.profile for i in self.case.deployment.instances if i.name in culprits), None)
+        deployment, signals = self.case.deployment, self.case.signals
         return Finding(
             rule=self.rule.id,
             scope=self.scope,
@@ -217,7 +217,9 @@ class Bench:
             strength=min(1.0, max(0.0, strength)) if holds else 0.0,
             evidence=tuple(self.evidence),
             missing=tuple(self.missing) if truth is not Truth.FALSE else (),
-            remedies=remedies_for(fitting(proposed, self.case.deployment, self.case.signals), profile) if holds else (),
+            remedies=remedies_for(fitting(proposed, deployment, signals, culprits), deployment, culprits)
+            if holds
+            else (),
             headline=headline if holds else "",
             decisive=worst(at_best, *qualities) if holds and qualities and complete else None,
             culprits=tuple(culprits) if holds else (),

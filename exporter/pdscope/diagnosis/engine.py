@@ -104,8 +104,9 @@ def judge(
     case = Case(deployment, signals, deployment.thresholds)
     failures: list[RuleFailure] = []
     findings = _run([(r.id, r.evaluate) for r in rules if not r.fallback], case, failures)
-    if not any(f.truth is Truth.TRUE and f.verdict is not None for f in findings):
+    if not _explained(findings):
         findings += _run([(r.id, r.last_resort) for r in rules if r.last_resort is not None], case, failures)
+    if not _explained(findings):
         findings += _run([(r.id, r.evaluate) for r in rules if r.fallback], case, failures)
     findings = without_futile(findings)
     verdict, deciding = _decide(findings)
@@ -124,11 +125,16 @@ def judge(
         summary=summarise(case, phase, verdict, deciding, findings),
         since=at,
         culprits=culprits,
-        findings=_shown(findings),
+        findings=_shown(findings, deciding),
         next_steps=next_steps(case, verdict, deciding, findings),
         worker_verdicts={i.name: _worker_verdict(i, case, findings) for i in deployment.instances},
     )
     return Judgement(diagnosis, tuple(failures))
+
+
+def _explained(findings: Sequence[Finding]) -> bool:
+    """Whether some rule of a verdict holds."""
+    return any(f.truth is Truth.TRUE and f.verdict is not None for f in findings)
 
 
 def _run(
@@ -174,8 +180,8 @@ def _is_symptom(verdict: Verdict, holding: Sequence[tuple[Verdict, Finding]]) ->
     )
 
 
-def _shown(findings: Sequence[Finding]) -> tuple[Finding, ...]:
-    """All that hold; of the others one a rule, the nearest to an answer."""
+def _shown(findings: Sequence[Finding], deciding: Sequence[Finding]) -> tuple[Finding, ...]:
+    """All that hold, those that decided first; of the others one a rule, the nearest to an answer, verdicts first."""
     rank: Callable[[Finding], int] = lambda f: {Truth.TRUE: 0, Truth.UNKNOWN: 1, Truth.FALSE: 2}[f.truth]  # noqa: E731
     shown: list[Finding] = []
     by_rule: dict[str, list[Finding]] = {}
@@ -184,7 +190,16 @@ def _shown(findings: Sequence[Finding]) -> tuple[Finding, ...]:
     for group in by_rule.values():
         holding = [f for f in group if f.truth is Truth.TRUE]
         shown += holding or [min(group, key=rank)]
-    return tuple(sorted(shown, key=lambda f: (rank(f), -f.strength, f.rule)))
+    first = [f for f in deciding if f in shown]
+    rest = sorted((f for f in shown if f not in first), key=lambda f: (rank(f), _standing(f), f.rule))
+    return (*first, *rest)
+
+
+def _standing(finding: Finding) -> tuple[float, ...]:
+    """Of what holds the strongest comes first; of what does not, the verdicts in the order of evidence."""
+    if finding.truth is Truth.TRUE:
+        return (-finding.strength,)
+    return (len(_PLACES) * 2.0 if finding.verdict is None else float(_PLACES[finding.verdict]),)
 
 
 def _worker_verdict(instance: Instance, case: Case, findings: Sequence[Finding]) -> Verdict:

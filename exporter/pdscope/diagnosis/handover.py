@@ -5,6 +5,7 @@ from __future__ import annotations
 from pdscope.diagnosis.base import Bench, Case, Threshold
 from pdscope.model.finding import Op, Truth
 from pdscope.model.signal import SignalId
+from pdscope.model.topology import Attention, Role
 from pdscope.model.units import Unit
 
 POSTING = (
@@ -18,6 +19,13 @@ POSTING = (
 def hurts(case: Case) -> Truth:
     """Whether the hand-over may be at fault: not where TTFT is within its objectives. Without any it may be."""
     return Truth.FALSE if case.broken("ttft") is Truth.FALSE else Truth.TRUE
+
+
+def heads_are_cut(case: Case) -> bool:
+    """Whether unequal tensor parallelism slices the heads of a GQA cache, so that its pages do not go in one piece."""
+    shape = case.deployment.model.kv or case.deployment.model.file_kv
+    sides = [{i.attention_ranks for i in case.instances(role)} for role in (Role.PREFILL, Role.DECODE)]
+    return shape is not None and shape.attention is not Attention.MLA and sides[0] != sides[1]
 
 
 def posting_explains(board: Bench) -> Truth:

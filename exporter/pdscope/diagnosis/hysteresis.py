@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from pdscope.diagnosis.advice import own_first
 from pdscope.model.finding import Diagnosis, PendingChange, Verdict
 
 RAISE_AFTER = 3
@@ -40,7 +41,8 @@ def settle(previous: Standing | None, now: Diagnosis) -> tuple[Standing, Diagnos
 
     Returns:
         The new standing, and the diagnosis to show: signals, phase and findings are always those of now; verdict,
-        summary, culprits and next steps are those of the last evaluation that agreed, with the pending change.
+        summary, culprits and next steps are those of the last evaluation that agreed, with the pending change: the
+        verdict that most of those that disagree name, and how many of them do.
     """
     if previous is None:
         return Standing(now, now.at), replace(now, since=now.at)
@@ -59,7 +61,8 @@ def settle(previous: Standing | None, now: Diagnosis) -> tuple[Standing, Diagnos
         culprits=previous.shown.culprits,
         next_steps=previous.shown.next_steps,
         since=previous.since,
-        pending=PendingChange(winner, len(against)),
+        findings=own_first(previous.shown.verdict, now.findings),
+        pending=PendingChange(winner, against.count(winner)),
     )
     return Standing(previous.shown, previous.since, kept), shown
 

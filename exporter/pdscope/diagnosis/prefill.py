@@ -111,7 +111,12 @@ def activity_text(board: Bench) -> str:
     if activity_signal(board) is SignalId.PREFILL_FLOP_UTILIZATION:
         share = board.text(SignalId.PREFILL_FLOP_UTILIZATION)
         return f"by the FLOP of its prompts it computes at {share} of what its devices reach, as estimated"
-    return f"SM active {board.text(SignalId.COMPUTE_UTILIZATION)}, tensor {board.text(SignalId.TENSOR_UTILIZATION)}"
+    sm, tensor = board.text(SignalId.COMPUTE_UTILIZATION), board.text(SignalId.TENSOR_UTILIZATION)
+    if _sm_measured(board):
+        return f"SM active {sm}, tensor {tensor}"
+    # "some kernel runs" is not how much of the device it uses
+    busy = "" if board.signal(SignalId.COMPUTE_UTILIZATION) is None else f"; some kernel runs {sm} of the time"
+    return f"tensor {tensor}{busy}"
 
 
 def _sm_measured(board: Bench) -> bool:

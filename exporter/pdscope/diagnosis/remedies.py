@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from pdscope.diagnosis.catalogue import decode, host, prefill, service, transfer
 from pdscope.diagnosis.catalogue.entry import Entry
+from pdscope.diagnosis.spelling import concerned, setting
 from pdscope.model.finding import Remedy, Verdict
-from pdscope.model.topology import EngineProfile
+from pdscope.model.topology import Deployment
 
 TOPICS: tuple[Mapping[str, Entry], ...] = (
     prefill.ENTRIES,
@@ -21,18 +22,31 @@ CATALOGUE: Mapping[str, Entry] = {name: entry for topic in TOPICS for name, entr
 """Every remedy by its id."""
 
 
-def remedies_for(ids: Iterable[str], profile: EngineProfile | None) -> tuple[Remedy, ...]:
-    """Catalogue entries with the setting as the engine at fault spells it.
+def remedies_for(
+    ids: Iterable[str], deployment: Deployment | None = None, culprits: Collection[str] = ()
+) -> tuple[Remedy, ...]:
+    """Catalogue entries with the setting as the programs that they are about spell it; without a deployment none.
 
     Raises:
         KeyError: an id is not in the catalogue: a mistake of ours, found by the first test that runs.
     """
-    settings = profile.settings if profile is not None else {}
     return tuple(
-        Remedy(id=i, action=e.action, cost=e.cost, precondition=e.precondition, setting=settings.get(i))
+        Remedy(
+            id=i,
+            action=e.action,
+            cost=e.cost,
+            precondition=e.precondition,
+            setting=None if deployment is None else setting(i, concerned(e.at, deployment, culprits)),
+        )
         for i in ids
         for e in (CATALOGUE[i],)
     )
+
+
+def lacking(remedy: str, deployment: Deployment, culprits: Collection[str] = ()) -> bool:
+    """Whether every program that the remedy is about lacks such a thing."""
+    profiles = concerned(CATALOGUE[remedy].at, deployment, culprits)
+    return bool(profiles) and all(remedy in p.lacks for p in profiles)
 
 
 def adds_instances(remedy: Remedy) -> bool:

@@ -159,7 +159,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """Something to do, with its price. `setting` is spelt as the engine at fault spells it."""
+    """Something to do, with its price. `setting` is spelt as the engines that it is about spell it."""
 
     id: str
     action: str
@@ -199,7 +199,12 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class PendingChange:
-    """A change of verdict that is being confirmed."""
+    """A change of verdict that is being confirmed.
+
+    Attributes:
+        verdict: the one that most of the evaluations name that disagree in a row with the one shown.
+        windows: how many of them name it.
+    """
 
     verdict: Verdict
     windows: int

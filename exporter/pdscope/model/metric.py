@@ -112,7 +112,8 @@ class Metric(Enum):
     LATE_KV_READS = _counter(Unit.COUNT, "KV that decode read after its lease had ended: the text may be wrong")
     # latency and shape
     TTFT = _histogram(Unit.SECONDS, "Time to first token as this program measures it")
-    ITL = _histogram(Unit.SECONDS, "Time between two tokens of a request")
+    ITL = _histogram(Unit.SECONDS, "Time between two tokens of a request; with a stream interval, between two events")
+    TPOT = _histogram(Unit.SECONDS, "Mean time between the tokens of a request, once it has finished")
     PROMPT_LENGTH = _histogram(Unit.TOKENS, "Prompt tokens of a request")
     QUEUE_TIME = _histogram(Unit.SECONDS, "Wait for the first scheduling (vLLM decode: the KV pull is inside)")
     PREFILL_TIME = _histogram(Unit.SECONDS, "Prefill computation of a request")

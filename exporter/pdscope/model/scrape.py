@@ -82,6 +82,13 @@ class Schema:
         self.width = start
 
 
+class Dropped(NamedTuple):
+    """A sample whose number cannot be one of its metric, in the metric's unit: "9900 % in use", -5 requests."""
+
+    metric: Metric
+    value: float
+
+
 @dataclass(frozen=True, slots=True)
 class PageQuality:
     """What was wrong with a page that could be read all the same."""
@@ -89,6 +96,7 @@ class PageQuality:
     bad_lines: int = 0
     nan_samples: int = 0
     duplicate_samples: int = 0
+    impossible: tuple[Dropped, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,6 +178,9 @@ class EngineProfile:
             each has devices of its own.
         default_page_tokens: KV block size when the engine does not say.
         settings: remedy id -> how this engine spells the setting.
+        lacks: remedies that it has no such thing for: they are not offered for it.
+        queries: signal name -> PromQL of its own series behind the signal; `$at` stands for a selector of instances
+            (`{instance="..."}`), `$in` for the inside of one.
         enable: signal name -> the switch that makes the engine export it.
         profiling: role -> how to profile an instance of it alone; `{url}` stands for its address.
         workers: of a router, how to list the instances that it sees; `{url}` stands for its address.
@@ -190,6 +193,8 @@ class EngineProfile:
     dp_splits_tp: bool = False
     default_page_tokens: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
+    lacks: frozenset[str] = frozenset()
+    queries: Mapping[str, str] = field(default_factory=dict)
     enable: Mapping[str, str] = field(default_factory=dict)
     profiling: Mapping[Role, str] = field(default_factory=dict)
     workers: str | None = None

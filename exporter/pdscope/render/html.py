@@ -7,7 +7,7 @@ from jinja2 import DictLoader, Environment, StrictUndefined
 from pdscope.model.finding import Verdict
 from pdscope.model.report import Report
 from pdscope.render.json import timestamp
-from pdscope.render.text import report_text
+from pdscope.render.text import pending_words, report_text
 
 _CALM = (Verdict.HEALTHY, Verdict.IDLE)
 _BLIND = (Verdict.INSUFFICIENT_DATA, Verdict.METRICS_UNTRUSTED)
@@ -43,7 +43,7 @@ _DIAGNOSIS = """\
 <h2>{{ part.name }}: {{ part.verdict }}</h2>
 <p>{{ part.summary }}</p>
 <p>Since <time datetime="{{ part.since }}">{{ part.since }}</time>; confidence {{ part.confidence }}
-{%- if part.pending %}; {{ part.pending.verdict }} is being confirmed ({{ part.pending.windows }} in a row){% endif %}.
+{%- if part.pending %}; {{ part.pending.verdict }} is being confirmed ({{ part.pending_words }}){% endif %}.
 <a href="{{ base }}/diagnose/history?deployment={{ part.name | urlencode }}">What was said before</a></p>
 <pre>{{ part.text }}</pre>
 </section>
@@ -88,6 +88,7 @@ def report_html(report: Report, *, base: str = "", deployment: str | None = None
             "since": timestamp(d.diagnosis.since),
             "confidence": d.diagnosis.confidence.value,
             "pending": d.diagnosis.pending,
+            "pending_words": "" if d.diagnosis.pending is None else pending_words(d.diagnosis.pending),
             "text": report_text(report, deployment=d.diagnosis.deployment),
         }
         for d in report.deployments

@@ -10,6 +10,7 @@ import orjson
 from pdscope.model.finding import Evidence, Finding, Remedy
 from pdscope.model.report import DeploymentReport, InstanceState, Report
 from pdscope.model.signal import Signal, instance_scope
+from pdscope.render.silent import Silent, silent_sources
 
 SCHEMA_VERSION = 1
 
@@ -31,7 +32,7 @@ def report_document(report: Report, *, deployment: str | None = None) -> dict[st
         "generated_at": timestamp(report.generated_at),
         "window_seconds": report.window_seconds,
         "deployments": [
-            _deployment(d) for d in report.deployments if deployment is None or d.deployment.name == deployment
+            _deployment(d, report) for d in report.deployments if deployment is None or d.deployment.name == deployment
         ],
     }
 
@@ -41,7 +42,7 @@ def timestamp(unix_seconds: float) -> str:
     return datetime.fromtimestamp(unix_seconds, tz=UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
-def _deployment(report: DeploymentReport) -> dict[str, Any]:
+def _deployment(report: DeploymentReport, whole: Report) -> dict[str, Any]:
     diagnosis = report.diagnosis
     pending = diagnosis.pending
     return {
@@ -58,8 +59,14 @@ def _deployment(report: DeploymentReport) -> dict[str, Any]:
         "findings": [_finding(f) for f in diagnosis.findings],
         "signals": {s.id.value: _signal(s) for s in report.signals.of(report.signals.deployment)},
         "instances": [_instance(report, state) for state in report.instances.values()],
+        "silent_sources": [_silent(s) for s in silent_sources(whole, report)],
         "next_steps": list(diagnosis.next_steps),
     }
+
+
+def _silent(silent: Silent) -> dict[str, str]:
+    document = {"target": silent.target, "source": silent.source, "lost": silent.lost}
+    return document if silent.last_success is None else document | {"last_success": timestamp(silent.last_success)}
 
 
 def _instance(report: DeploymentReport, state: InstanceState) -> dict[str, Any]:
@@ -79,6 +86,8 @@ def _finding(finding: Finding) -> dict[str, Any]:
     document: dict[str, Any] = {"rule": finding.rule}
     if finding.verdict is not None:
         document["verdict"] = finding.verdict
+    if finding.headline:
+        document["headline"] = finding.headline
     return document | {
         "truth": finding.truth,
         "strength": round(finding.strength, 3),

@@ -82,6 +82,12 @@ def verdict_page(verdict: Verdict, rules: Iterable[Rule]) -> str:
     return f"# {verdict}\n\n{_place(verdict)}\n\n## What it means\n\n{MEANINGS[verdict]}\n\n{said}\n"
 
 
+def in_a_line(prose: str) -> str:
+    """What a rule says, as its page begins: up to the first full stop or colon."""
+    text = " ".join(_sections("", prose)["What it means"].split())
+    return re.split(r"[.:](?: |$)", text, maxsplit=1)[0] + "."
+
+
 def verdicts_page(rules: Sequence[Rule], prose: str) -> str:
     """All verdicts in one table, and their order of evidence.
 
@@ -138,7 +144,7 @@ def _thresholds(rule: Rule) -> str:
 
 
 def _remedies(rule: Rule) -> str:
-    remedies = remedies_for(rule.remedies, None)
+    remedies = remedies_for(rule.remedies)
     if not remedies:
         return "None: this answer asks for nothing to be changed."
     rows = [(f"`{r.id}`", r.action, r.cost, r.precondition) for r in remedies]
@@ -147,7 +153,7 @@ def _remedies(rule: Rule) -> str:
     return text + (f"\n\n{_withheld(withheld)}" if withheld else "") + f"\n\n{_SETTINGS}"
 
 
-_SETTINGS = "An answer names those that fit the case, with the setting as the engine at fault spells it."
+_SETTINGS = "An answer names those that fit the case, with the setting as its engine spells it: see docs/settings.md."
 
 
 def _withheld(names: Sequence[str]) -> str:

@@ -5,11 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from pdscope.model.finding import Evidence, Finding, Op, Truth
+from pdscope.diagnosis.advice import Advice, Place, advise
+from pdscope.model.finding import Diagnosis, Evidence, Finding, Op, PendingChange, Truth
 from pdscope.model.report import DeploymentReport, Report
 from pdscope.model.signal import Quality, SignalId, instance_scope
 from pdscope.model.units import Unit, format_quantity
 from pdscope.render.json import timestamp
+from pdscope.render.silent import Silent, silent_sources
 
 _WIDTH = 110
 _SCOPES_SHOWN = 2
@@ -60,20 +62,23 @@ def _deployment(report: DeploymentReport, whole: Report) -> Iterator[str]:
         f"{whole.window_seconds:g} s up to {timestamp(whole.generated_at)}"
     )
     if diagnosis.pending is not None:
-        yield f"  about to change to {diagnosis.pending.verdict} (seen {diagnosis.pending.windows} times in a row)"
+        yield f"  to be confirmed: {diagnosis.pending.verdict}, {pending_words(diagnosis.pending)}"
     if diagnosis.culprits:
         yield f"  at fault: {_some(diagnosis.culprits)}"
     yield ""
     yield from _wrapped(diagnosis.summary, "  ")
+    holding = [f for f in diagnosis.findings if f.truth is Truth.TRUE]
+    yield from _beside(diagnosis, holding)
+    for silent in silent_sources(whole, report):
+        yield from _wrapped(_no_data(silent, whole.generated_at), "  ", hang="      ")
     yield ""
     yield from _latencies(report)
     yield from _figures(report)
-    holding = [f for f in diagnosis.findings if f.truth is Truth.TRUE]
     if holding:
         yield ""
         yield "  Evidence"
         yield from _all_evidence(holding)
-    yield from _remedies(holding)
+    yield from _remedies(advise(diagnosis.verdict, diagnosis.findings))
     yield from _unknown(diagnosis.findings)
     yield ""
     yield from _instances(report)
@@ -82,6 +87,32 @@ def _deployment(report: DeploymentReport, whole: Report) -> Iterator[str]:
         yield "  Next"
         for step in diagnosis.next_steps:
             yield from _wrapped(step, "    ")
+
+
+def pending_words(pending: PendingChange) -> str:
+    """How many evaluations speak for a change."""
+    return f"said by {pending.windows} evaluation{'' if pending.windows == 1 else 's'} since the last that agreed"
+
+
+def _beside(diagnosis: Diagnosis, holding: Sequence[Finding]) -> Iterator[str]:
+    """A line for each finding that is not the verdict; each rule on the scopes that it holds on most."""
+    headlines: dict[str, list[str]] = {}
+    for finding in holding:
+        told = not finding.headline or finding.headline[1:] in diagnosis.summary
+        if finding.verdict is not diagnosis.verdict and not told:
+            headlines.setdefault(finding.rule, []).append(finding.headline)
+    for rule, found in headlines.items():
+        for headline in found[:_SCOPES_SHOWN]:
+            yield from _wrapped(f"beside it, {rule}: {headline}", "  ", hang="      ")
+        if len(found) > _SCOPES_SHOWN:
+            yield f"  beside it, {rule}: the same on {len(found) - _SCOPES_SHOWN} more"
+
+
+def _no_data(silent: Silent, now: float) -> str:
+    if silent.last_success is None:
+        return f"NO DATA from {silent.target} ({silent.source}) at all: nothing is known from it of {silent.lost}"
+    seconds = now - silent.last_success
+    return f"NO DATA from {silent.target} ({silent.source}) for {seconds:.0f} s: nothing since of {silent.lost}"
 
 
 def _latencies(report: DeploymentReport) -> Iterator[str]:
@@ -152,17 +183,31 @@ def _comparison(evidence: Evidence) -> str:
     )
 
 
-def _remedies(holding: Sequence[Finding]) -> Iterator[str]:
-    remedies = {r.id: r for f in holding for r in f.remedies}
-    if not remedies:
-        return
-    yield ""
-    yield "  What helps, and what it costs"
-    for number, remedy in enumerate(remedies.values(), 1):
-        setting = f" ({remedy.setting})" if remedy.setting else ""
-        yield from _wrapped(f"{number}. {remedy.action}{setting}", "    ", hang="       ")
-        yield from _wrapped(f"cost: {remedy.cost}", "       ")
-        yield from _wrapped(f"if:   {remedy.precondition}", "       ")
+def _remedies(advice: Sequence[Advice]) -> Iterator[str]:
+    """Numbered through all groups; whose they are is said of all but those of the verdict."""
+    number = 0
+    for group in advice:
+        yield from _heading(group, first=number == 0)
+        for number, remedy in enumerate(group.remedies, number + 1):  # noqa: B020 - it goes on where it was
+            setting = f" ({remedy.setting})" if remedy.setting else ""
+            yield from _wrapped(f"{number}. {remedy.action}{setting}", "    ", hang="       ")
+            yield from _wrapped(f"cost: {remedy.cost}", "       ")
+            yield from _wrapped(f"if:   {remedy.precondition}", "       ")
+
+
+def _heading(group: Advice, *, first: bool) -> Iterator[str]:
+    if first:
+        yield ""
+        yield "  What helps, and what it costs"
+    where = f" on {_some(group.culprits)}" if group.culprits else ""
+    match group.place:
+        case Place.FIRST:
+            yield f"    First: {group.rule}{where}"
+        case Place.VERDICT:
+            if not first:
+                yield f"    Then: {group.rule}{where}"
+        case Place.BESIDE:
+            yield f"    Beside it: {group.rule}{where}"
 
 
 def _unknown(findings: Sequence[Finding]) -> Iterator[str]:

@@ -13,7 +13,7 @@ from pdscope.model.report import DeploymentReport
 from pdscope.model.scrape import FailureReason, Scrape
 from pdscope.model.topology import Deployment, Instance, Role
 from pdscope.runtime.contradictions import instance_contradictions, kv_contradictions
-from pdscope.runtime.found import behaves_as
+from pdscope.runtime.doctor_devices import device_pages, served_by, too_many
 from pdscope.runtime.needs import Lack, Survey
 from pdscope.runtime.plugins import Plugins
 from pdscope.runtime.targets import Asked
@@ -26,6 +26,8 @@ from pdscope.sources.reader import role_of
 _UNREACHED = (FailureReason.CONNECT, FailureReason.TIMEOUT)
 _SAYABLE = (*_UNREACHED, FailureReason.HTTP_STATUS, FailureReason.TOO_LARGE, FailureReason.REDIRECT)
 """Reasons whose detail never quotes a page."""
+_REFUSED = ("HTTP 401", "HTTP 403")
+"""How the details of answers begin that are for others."""
 _SWITCHED_OFF = ("metrics_off", "not_exposition", "http_status: HTTP 404")
 """How the reasons begin for which a switch of the engine may be the remedy."""
 
@@ -41,7 +43,7 @@ class TargetCheck:
         recognised: its page is of a program that is known.
         reason: why not, where one of them is not so.
         engine: what the page is of: an engine, or the source of a device.
-        role_from: "configured", "stated" by the page, or "assumed".
+        role_from: "configured", "stated" by the page, "shown" by its counters, or "assumed".
         yields: canonical metrics that it prints; for a device `instance: metric`.
         not_yet: metrics that it prints from their first event on.
         missing: what the rules need and do not get.
@@ -129,7 +131,8 @@ class _Examiner:
             replace(check, missing=survey.lacking(written, instance)) if check.recognised else check
             for (written, instance), check in zip(asked, found, strict=True)
         ]
-        checks += [self._device(device) for device in config.devices]
+        crowded = too_many(deployment.instances, device_pages(self.recorder, config))
+        checks += [self._device(device, crowded) for device in config.devices]
         return DeploymentCheck(
             config.name, tuple(checks), survey.lacking_together(), tuple(kv_contradictions(report.signals))
         )
@@ -142,7 +145,7 @@ class _Examiner:
             adapter = by_name.get(device.source)
             if adapter is None or not all(s.ok for s in self.recorder.pages(device.name, PageKind.METRICS).last):
                 continue
-            for served in _served(device):
+            for served in served_by(device):
                 found.setdefault(served, []).append((device.name, adapter))
         return found
 
@@ -153,12 +156,8 @@ class _Examiner:
             for scrape in self.recorder.pages(instance, kind).last:
                 printed, not_yet = metrics_of(scrape)
                 found |= printed | not_yet
-        for device in config.devices:
-            for served, scrape in zip(
-                _served(device), self.recorder.pages(device.name, PageKind.METRICS).last, strict=False
-            ):
-                if served == instance:
-                    found |= metrics_of(scrape)[0]
+        for scrape in device_pages(self.recorder, config).get(instance, ()):
+            found |= metrics_of(scrape)[0]
         return frozenset(found)
 
     def _instance(self, config: InstanceConfig, instance: Instance, deployment: Deployment) -> TargetCheck:
@@ -174,7 +173,6 @@ class _Examiner:
         stated = role_of(facts, self.plugins.engines)
         reader = next(a for a in self.plugins.engines if a.name == scrapes[0].source)
         engine = reader.profile.name if reader.profile is not None else ""
-        known_by_page = stated is not None or reader.router
         remarks = list(check.remarks)
         if loads.failure is not None:
             told = loads.failure.detail if quotable(config.url, config.auth) else "cannot be read"
@@ -185,34 +183,33 @@ class _Examiner:
             engine=engine,
             engine_version=facts.get(Fact.ENGINE_VERSION) or self.versions.get(config.name, ""),
             role=instance.role,
-            role_from="configured" if config.role is not None else "stated" if known_by_page else "assumed",
+            role_from=_who_says(config, instance, stated_by_page=stated is not None or reader.router),
             yields=_names(printed),
             not_yet=_names(not_yet),
             contradictions=tuple(
                 instance_contradictions(
                     config,
-                    engine=engine,
-                    known_engines=frozenset(
-                        a.profile.name for a in self.plugins.engines if a.profile and a.router is reader.router
-                    ),
+                    scrapes[0],
+                    self.plugins,
                     stated=stated,
-                    behaves=behaves_as(scrapes[0]),
                     disaggregated=bool(deployment.of_role(Role.PREFILL)),
                 )
             ),
             remarks=tuple(remarks),
         )
 
-    def _device(self, config: DeviceConfig) -> TargetCheck:
+    def _device(self, config: DeviceConfig, crowded: Mapping[str, str]) -> TargetCheck:
         pages = self.recorder.pages(config.name, PageKind.METRICS)
         check = self._reached(config, "device", pages)
         if not check.recognised:
             return check
         yields: list[str] = []
         remarks = list(check.remarks)
-        for served, scrape in zip(_served(config), pages.last, strict=True):
+        for served, scrape in zip(served_by(config), pages.last, strict=True):
             printed, _ = metrics_of(scrape)
             yields += [f"{served}: {name}" for name in _names(printed)]
+            if served in crowded:
+                remarks.append(crowded[served])
             if not printed:
                 remarks.append(f"no utilisation of the devices of {served}: does its select match, are the fields on?")
         return replace(check, engine=config.source, yields=tuple(yields), remarks=tuple(remarks))
@@ -229,7 +226,7 @@ class _Examiner:
             remarks = () if failure is None else (f"one scrape of {len(pages.readings)} failed: {words}",)
             return TargetCheck(config.name, kind, reachable=True, recognised=True, remarks=remarks)
         reachable = any(s.reason not in _UNREACHED for reading in pages.readings for s in reading)
-        return TargetCheck(config.name, kind, reachable=reachable, reason=words)
+        return TargetCheck(config.name, kind, reachable=reachable, reason=words, remarks=_who_may(config, failure))
 
     def _how_to_switch_on(self, config: InstanceConfig, check: TargetCheck) -> tuple[str, ...]:
         """Whoever answers and prints nothing may have its metrics switched off."""
@@ -273,8 +270,22 @@ def falling_counters(readings: Sequence[Sequence[Scrape]]) -> list[str]:
     return []
 
 
-def _served(device: DeviceConfig) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(served.instance for served in device.served))
+def _who_may(config: Asked, failure: Scrape | None) -> tuple[str, ...]:
+    """What to look at where a target refuses whoever asks."""
+    if failure is None or not failure.detail.startswith(_REFUSED):
+        return ()
+    if config.auth is None:
+        return ("it asks who you are, and no auth is configured for it: bearer_token_file, or basic",)
+    return ("it does not accept the configured auth: is the token or the password the right one, and still valid?",)
+
+
+def _who_says(config: InstanceConfig, instance: Instance, *, stated_by_page: bool) -> str:
+    """Where the role of an instance comes from."""
+    if config.role is not None:
+        return "configured"
+    if stated_by_page:
+        return "stated"
+    return "assumed" if instance.role is Role.UNIFIED else "shown"
 
 
 def _names(metrics: Iterable[Metric]) -> tuple[str, ...]:

@@ -15,17 +15,16 @@ import yaml
 
 from pdscope.config import Config, parse_config
 from pdscope.errors import UsageError
-from pdscope.model.metric import Fact, Metric
-from pdscope.model.scrape import Scrape, SeriesKey
+from pdscope.model.metric import Fact
+from pdscope.model.scrape import Scrape
 from pdscope.model.topology import Role
+from pdscope.runtime.behaviour import behaves_as
 from pdscope.runtime.plugins import Plugins, load_plugins
 from pdscope.runtime.workers import Worker, base_url, read_workers
 from pdscope.sources.http import ACCEPT_JSON, ACCEPT_TEXT, Fetcher, quotable
 from pdscope.sources.reader import PageReader, TargetReader, role_of
 
 _TIMEOUT_SECONDS = 4.0
-_MOSTLY = 0.9
-"""Share of prompt tokens, one way or the other, that shows what an instance does; between lies no answer."""
 _LETTERS = {Role.PREFILL: "p", Role.DECODE: "d", Role.UNIFIED: "u", Role.ROUTER: "r"}
 
 
@@ -161,45 +160,6 @@ async def read_page(url: str, fetcher: Fetcher, plugins: Plugins) -> Scrape:
     if scrape.reason is not None and not quotable(url, None):
         return Scrape(url, "none", 0.0, reason=scrape.reason, detail="the page cannot be read")
     return scrape
-
-
-def behaves_as(scrape: Scrape) -> Role | None:
-    """The role that an engine's counters show, where it states none; None without traffic, or between roles.
-
-    A decode instance has received nearly all its prompt tokens, a prefill instance none, and that one generates a
-    single token a request: no time between two tokens.
-    """
-    received = _total(scrape, Metric.KV_RECEIVED_TOKENS)
-    own = _total(scrape, Metric.PREFILL_COMPUTED_TOKENS) + _total(scrape, Metric.PREFILL_CACHED_TOKENS)
-    if received + own <= 0:
-        return None
-    share, gaps = received / (received + own), _observations(scrape, Metric.ITL)
-    if share >= _MOSTLY:
-        return Role.DECODE
-    if share > 1 - _MOSTLY or gaps is None:
-        return None
-    if gaps > 0:
-        return Role.UNIFIED
-    finished = _total(scrape, Metric.REQUESTS_FINISHED)
-    return Role.PREFILL if finished > 0 and _total(scrape, Metric.GENERATED_TOKENS) <= finished / _MOSTLY else None
-
-
-def _total(scrape: Scrape, metric: Metric) -> float:
-    """A counter; what is not on the page counts for nothing."""
-    if scrape.schema is None or scrape.row is None or SeriesKey(metric) not in scrape.schema.scalars:
-        return 0.0
-    value = float(scrape.row[scrape.schema.scalars[SeriesKey(metric)]])
-    return max(0.0, value) if value == value else 0.0  # noqa: PLR0124 - NaN is no event
-
-
-def _observations(scrape: Scrape, metric: Metric) -> float | None:
-    """How often a histogram was fed; None where the page has none and will have none."""
-    if scrape.schema is None or scrape.row is None:
-        return None
-    slot = scrape.schema.histograms.get(SeriesKey(metric))
-    if slot is None:
-        return 0.0 if metric in scrape.schema.lazy else None
-    return float(scrape.row[slot.start + len(slot.bounds) - 1])
 
 
 def _remarks(seen: Sequence[_Seen]) -> Iterator[str]:

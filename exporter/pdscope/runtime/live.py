@@ -24,6 +24,7 @@ from pdscope.runtime.named_files import read_named_files
 from pdscope.runtime.plugins import Plugins
 from pdscope.runtime.settling import Settling
 from pdscope.runtime.targets import Unreadable, make_targets, sort_out
+from pdscope.runtime.unjudged import log_faults
 from pdscope.sources.http import Fetcher
 from pdscope.web.app import create_app
 from pdscope.web.paths import Paths
@@ -35,6 +36,8 @@ Load = Callable[[], Config]
 
 _SETTLE_RATIO = 0.1
 """Share of the interval by which judging comes after the cycle, so that the scrapes which end a cycle are in it."""
+
+_WHOLE = "the whole report"
 
 _log = logging.getLogger(__name__)
 
@@ -214,7 +217,7 @@ class Live:
     def _judge(self, *, counts: bool = True) -> None:
         """Make the next report. A fault of ours leaves none, as an old one would pass for the present.
 
-        What is broken is logged when it breaks; "report" stands for the whole.
+        What is broken is logged when it breaks: the whole, a deployment, or a rule.
 
         Args:
             counts: whether it is an evaluation of its own, which hysteresis counts and the history remembers.
@@ -227,15 +230,17 @@ class Live:
                 self._history.add(self._report)
         except Exception:  # noqa: BLE001 - a fault of ours must not end the polling; it is logged once below
             self._report = None
-            if "report" not in self._broken:
+            if _WHOLE not in self._broken:
                 _log.exception("no diagnosis: a fault of pdscope")
-            self._broken = frozenset({"report"})
+            self._broken = frozenset({_WHOLE})
             return
+        faults = {f"deployment {name}": error for name, error in self._watch.faults.items()}
+        log_faults({what: error for what, error in faults.items() if what not in self._broken})
         broken = {failure.rule: failure.error for failure in self._watch.rule_errors}
         for rule, error in broken.items():
             if rule not in self._broken:
                 _log.error("rule %s: a fault of pdscope", rule, exc_info=error)
-        self._broken = frozenset(broken)
+        self._broken = frozenset((*broken, *faults))
 
 
 async def serve(

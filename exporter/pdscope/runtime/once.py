@@ -19,6 +19,7 @@ from pdscope.runtime.local_devices import LocalDevices
 from pdscope.runtime.named_files import read_named_files
 from pdscope.runtime.plugins import Plugins
 from pdscope.runtime.targets import Unreadable, make_targets, sort_out
+from pdscope.runtime.unjudged import log_faults
 from pdscope.runtime.watch import Watch
 from pdscope.sources.http import ACCEPT_JSON, Fetched, Fetcher
 
@@ -84,7 +85,9 @@ async def diagnose_live(
             polling = group.create_task(Poller(targets, clock=time).run())
             await _wait(time, total_seconds, progress)
             polling.cancel()
-    return Once(watch.report(time.wall()), tuple(unreadable))
+    report = watch.report(time.wall())
+    log_faults({f"deployment {name}": error for name, error in watch.faults.items()})
+    return Once(report, tuple(unreadable))
 
 
 async def _wait(clock: Clock, total_seconds: float, progress: Progress | None) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pdscope.config import Config, check_names
+from pdscope.config import Config, Names, check_names, doubts
 from pdscope.diagnosis.base import Rule
 from pdscope.diagnosis.engine import discover as discover_rules
 from pdscope.hardware import name_problem
 from pdscope.model.topology import EngineProfile
+from pdscope.model.units import Unit
 from pdscope.sources import devices as devices_package
 from pdscope.sources import engines as engines_package
 from pdscope.sources.adapter import Adapter, discover
@@ -42,16 +43,29 @@ def load_plugins() -> Plugins:
     return Plugins(discover(engines_package), discover(devices_package), discover_rules())
 
 
-def check(config: Config, plugins: Plugins) -> None:
-    """Names that the configuration does not know by itself: engines, device sources, devices, thresholds.
-
-    Raises:
-        ConfigError: with the path of each wrong name.
-    """
-    check_names(
-        config,
+def known_names(plugins: Plugins) -> Names:
+    """What a configuration may name and does not know by itself: engines, device sources, devices, thresholds."""
+    return Names(
         engines=ENGINES,
         device_sources=DEVICE_SOURCES,
         hardware=name_problem,
         thresholds={rule.id: [t.name for t in rule.thresholds] for rule in plugins.rules},
     )
+
+
+def check(config: Config, plugins: Plugins) -> None:
+    """Refuse what a configuration names and nothing bears.
+
+    Raises:
+        ConfigError: with the path of each wrong name.
+    """
+    check_names(config, known_names(plugins))
+
+
+def doubts_of(config: Config, plugins: Plugins) -> tuple[str, ...]:
+    """What may be meant but is more often a slip, one line each."""
+    shares = {
+        rule.id: {t.name: t.default for t in rule.thresholds if t.unit is Unit.RATIO and t.default <= 1.0}
+        for rule in plugins.rules
+    }
+    return doubts(config, shares)

@@ -23,6 +23,7 @@ def build_deployment(
     said: Mapping[str, Mapping[Fact, str]],
     hf_model: HfModel | None = None,
     devices: Mapping[str, Sequence[Window]] | None = None,
+    behaves: Mapping[str, Role] | None = None,
 ) -> Deployment:
     """The deployment as configured, completed with what pages and engines state: role, engine, model, parallelism.
 
@@ -33,6 +34,7 @@ def build_deployment(
         said: by instance name, what the engine said of itself beside its pages.
         hf_model: from the model's `config.json`.
         devices: windows of their devices by instance name; they say which hardware it is.
+        behaves: by instance name, the role that the counters of an engine show which states none.
     """
     model = config.model.to_model()
     if hf_model is not None:
@@ -40,12 +42,13 @@ def build_deployment(
     if not model.name:
         names = {w.facts[Fact.MODEL] for ws in windows.values() for w in ws if Fact.MODEL in w.facts}
         model = replace(model, name=names.pop() if len(names) == 1 else "")
+    roles = _roles(config, windows, plugins, said, behaves or {})
     return Deployment(
         name=config.name,
         model=model,
         instances=tuple(
             replace(
-                _instance(i, windows.get(i.name, ()), plugins, said.get(i.name, {})),
+                _instance(i, roles[i.name], windows.get(i.name, ()), plugins, said.get(i.name, {})),
                 hardware=_hardware(i, (devices or {}).get(i.name, ())),
             )
             for i in config.instances
@@ -60,19 +63,42 @@ def build_deployment(
     )
 
 
-def _instance(
+def _roles(
+    config: DeploymentConfig,
+    windows: Mapping[str, Sequence[Window]],
+    plugins: Plugins,
+    said: Mapping[str, Mapping[Fact, str]],
+    behaves: Mapping[str, Role],
+) -> dict[str, Role]:
+    """Of all instances: as configured, else as stated, else as they behave.
+
+    What counters show counts only where both sides of a hand-over are there: an engine alone that gets its prompts from
+    a cache elsewhere looks like a decode instance, and one that is asked for a single token like prefill.
+    """
+    told = {i.name: _told_role(i, windows.get(i.name, ()), plugins, said.get(i.name, {})) for i in config.instances}
+    shown = {name: behaves[name] for name, role in told.items() if role is None and name in behaves}
+    split = {Role.PREFILL, Role.DECODE} <= {*told.values(), *shown.values()}
+    return {name: role or (shown.get(name) if split else None) or Role.UNIFIED for name, role in told.items()}
+
+
+def _told_role(
     config: InstanceConfig, windows: Sequence[Window], plugins: Plugins, said: Mapping[Fact, str]
+) -> Role | None:
+    role = config.role
+    for window in windows:
+        role = role or role_of(window.facts, plugins.engines)
+    role = role or role_of(said, plugins.engines)
+    routers = {a.name for a in plugins.engines if a.router}
+    return Role.ROUTER if role is None and any(w.source in routers for w in windows) else role
+
+
+def _instance(
+    config: InstanceConfig, role: Role, windows: Sequence[Window], plugins: Plugins, said: Mapping[Fact, str]
 ) -> Instance:
     by_name = {a.name: a for a in plugins.engines}
     read_by = [by_name[w.source] for w in windows if w.source in by_name]
     profiles = [a.profile for a in read_by if a.profile is not None]
     engine = config.engine or (profiles[0].name if profiles else "")
-    role = config.role
-    for window in windows:
-        role = role or role_of(window.facts, plugins.engines)
-    role = role or role_of(said, plugins.engines)
-    if role is None:
-        role = Role.ROUTER if any(a.router for a in read_by) else Role.UNIFIED
     return Instance(
         name=config.name,
         role=role,

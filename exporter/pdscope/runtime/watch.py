@@ -15,11 +15,16 @@ from pdscope.diagnosis.engine import RuleFailure, judge
 from pdscope.model.metric import Fact
 from pdscope.model.report import DeploymentReport, InstanceState, Report, TargetState
 from pdscope.model.scrape import FailureReason, Scrape
+from pdscope.model.topology import Role
 from pdscope.model.window import Window
+from pdscope.runtime.behaviour import shown_roles
+from pdscope.runtime.contradictions import contradictions
+from pdscope.runtime.impossible import Impossible
 from pdscope.runtime.missing import Missing
 from pdscope.runtime.named_files import NamedFiles
 from pdscope.runtime.plugins import ENGINE_ALIASES, Plugins
 from pdscope.runtime.topology import build_deployment
+from pdscope.runtime.unjudged import JUDGING, unjudged
 from pdscope.sources.bundle import PageKind
 from pdscope.sources.reader import PageReader, TargetReader, role_of
 from pdscope.sources.selection import Selection
@@ -63,10 +68,14 @@ class Watch:
         self._failures: dict[Stream, dict[FailureReason, int]] = {}
         self._last_success: dict[Stream, float] = {}
         self._missing = Missing.of((*plugins.engines, *plugins.devices, *self._files.mappings.values()))
-        self._rule_failures: dict[str, int] = {rule.id: 0 for rule in plugins.rules}
+        self._impossible = Impossible()
+        self._missed: dict[Stream, int] = {}
+        self._rule_failures: dict[str, int] = {JUDGING: 0, **{rule.id: 0 for rule in plugins.rules}}
         self.rule_errors: list[RuleFailure] = []
+        self.faults: dict[str, Exception] = {}
         self._sources: dict[Stream, str] = {}
         self._asked = False
+        self._behaves: dict[str, Role] = {}
         for deployment in config.deployments:
             self._add_targets(deployment)
 
@@ -114,8 +123,15 @@ class Watch:
             if stream.target == target and stream.kind == kind:
                 self._keep(stream, Scrape(target, str(kind), at, reason=reason, detail=detail))
 
+    def miss(self, target: str, kind: PageKind, count: int) -> None:
+        """Take in that a recording ends with so many scrapes of which it has no page."""
+        for stream in self._readers:
+            if stream.target == target and stream.kind == kind:
+                self._missed[stream] = count
+
     def _keep(self, stream: Stream, scrape: Scrape) -> None:
         self._store.add(stream, scrape)
+        self._impossible.note(scrape)
         self._asked = self._asked or scrape.duration_seconds is not None
         if scrape.ok:
             self._last_success[stream] = scrape.at
@@ -127,12 +143,15 @@ class Watch:
             counts[scrape.reason] = counts.get(scrape.reason, 0) + 1
 
     def report(self, now: float, *, max_age_seconds: float | None = None) -> Report:
-        """The diagnosis of every deployment at `now` (unix seconds), over the configured window."""
+        """The diagnosis of every deployment at `now` (unix seconds), over the configured window.
+
+        A fault of ours in one of them costs its answer alone; `faults` and `rule_errors` have what was raised.
+        """
         started = time.perf_counter()
-        self.rule_errors = []
+        self.rule_errors, self.faults = [], {}
         seconds = self.config.window_seconds
         age = max_age_seconds if max_age_seconds is not None else seconds
-        reports = tuple(self._deployment(d, now, seconds, age) for d in self.config.deployments)
+        reports = tuple(self._judged(d, now, seconds, age) for d in self.config.deployments)
         return Report(
             generated_at=now,
             window_seconds=seconds,
@@ -141,6 +160,15 @@ class Watch:
             duration_seconds=time.perf_counter() - started,
             rule_failures=dict(self._rule_failures),
         )
+
+    def _judged(self, config: DeploymentConfig, now: float, seconds: float, age: float) -> DeploymentReport:
+        try:
+            return self._deployment(config, now, seconds, age)
+        except Exception as error:  # noqa: BLE001 - the one place: a fault in one deployment must not silence the others
+            self.faults[config.name] = error
+            self._rule_failures[JUDGING] += 1
+            states = {i.name: self._state(i.name, (), now, age) for i in config.instances}
+            return unjudged(config, self.plugins, states, error, at=now, window_seconds=seconds)
 
     def _deployment(self, config: DeploymentConfig, now: float, seconds: float, age: float) -> DeploymentReport:
         windows = {i.name: self._windows(i.name, now, seconds) for i in config.instances}
@@ -151,9 +179,12 @@ class Watch:
                 if window is not None:
                     devices.setdefault(served.instance, []).append(window)
         model = self._files.models.get(config.name)
-        deployment = build_deployment(config, windows, self.plugins, self._said, model, devices)
+        self._behaves |= shown_roles(config, self._store)
+        deployment = build_deployment(config, windows, self.plugins, self._said, model, devices, self._behaves)
         reach = {i.name: found for i in config.instances if (found := self._reach(i)) is not None}
         signals = compute_signals(deployment, windows, devices, now, age, reach)
+        facts = {i.name: self._facts(i.name) for i in config.instances}
+        signals = signals.extended(contradictions(config, deployment, self._store, self.plugins, facts, now))
         judgement = judge(deployment, signals, self.plugins.rules, at=now, window_seconds=seconds)
         self.rule_errors += judgement.failures
         for failure in judgement.failures:
@@ -162,12 +193,14 @@ class Watch:
         return DeploymentReport(deployment, judgement.diagnosis, signals, states)
 
     def _reach(self, config: InstanceConfig) -> Reach | None:
-        """How an instance answered lately; None: recorded, not tried yet, or not understood by a fault of pdscope.
+        """How an instance answered lately; None: nothing is missing in a recording, not tried yet, or a fault of ours.
 
         The least of the last answers is what its page costs, since one slow answer tells of a busy moment.
         """
         stream = Stream(config.name, PageKind.METRICS, config.name)
-        newest = self._store.newest(stream)
+        newest, missed = self._store.newest(stream), self._missed.get(stream, 0)
+        if missed:
+            return Reach(self._silent_scrapes(stream), answers=None)
         if not self._asked or newest is None or newest.reason is FailureReason.INTERNAL:
             return None
         durations = [s.duration_seconds for s in self._store.recent(stream, _ANSWERS) if s.ok]
@@ -188,14 +221,18 @@ class Watch:
 
         One failed scrape is a gap. A source that is merely asked less often has not failed.
         """
-        return self._store.failed_in_a_row(stream) >= _SILENT_FAILURES
+        return self._silent_scrapes(stream) >= _SILENT_FAILURES
+
+    def _silent_scrapes(self, stream: Stream) -> int:
+        return self._store.failed_in_a_row(stream) + self._missed.get(stream, 0)
 
     def _state(self, name: str, windows: Sequence[Window], now: float, age: float) -> InstanceState:
-        newest = self._store.newest(Stream(name, PageKind.METRICS, name))
+        stream = Stream(name, PageKind.METRICS, name)
+        newest = self._store.newest(stream)
         facts = dict(self._said.get(name, {}))
         for window in reversed(windows):
             facts.update(window.facts)
-        up = newest is not None and newest.ok and now - newest.at <= age
+        up = newest is not None and newest.ok and now - newest.at <= age and not self._silent(stream)
         reason = newest.reason if newest is not None else None
         return InstanceState(name, up, facts.get(Fact.ENGINE_VERSION), facts.get(Fact.MODEL), reason)
 
@@ -221,16 +258,19 @@ class Watch:
             roles = {i.name: i.role for i in deployment.instances}
             for stream in self._readers:
                 newest = self._store.newest(stream)
-                if stream.target in names and newest is not None:
+                # a recording holds nothing of a scrape that failed: a page that it lacks is one that never came
+                lost = newest is None and not self._asked and stream.kind == PageKind.METRICS
+                if stream.target in names and (newest is not None or lost):
                     facts = self._facts(stream.target)
                     role = roles.get(stream.target) or role_of(facts, self.plugins.engines)
-                    missing = self._missing.metrics(stream, newest, facts.get(Fact.ENGINE_VERSION), role)
+                    version = facts.get(Fact.ENGINE_VERSION)
+                    missing = () if newest is None else self._missing.metrics(stream, newest, version, role)
                     state = TargetState(
                         deployment=deployment.name,
                         target=stream.target,
                         source=self._source(stream),
-                        up=newest.ok,
-                        duration_seconds=newest.duration_seconds,
+                        up=newest is not None and newest.ok and not self._silent(stream),
+                        duration_seconds=None if newest is None else newest.duration_seconds,
                         last_success=self._last_success.get(stream),
                         missing_metrics=len(missing),
                         failures=dict(self._failures.get(stream, {})),

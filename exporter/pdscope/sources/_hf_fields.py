@@ -29,10 +29,19 @@ def load_document(path: Path) -> Any:
         raise ConfigError(str(path), f"cannot be read: {error.strerror or error}") from None
     if len(content) > MAX_BYTES:
         raise ConfigError(str(path), f"is larger than {MAX_BYTES:,} bytes: no config.json of a model")
+    return parse_document(content, str(path))
+
+
+def parse_document(content: bytes, name: str) -> Any:
+    """The same of a content that has been read.
+
+    Raises:
+        ConfigError: it is no JSON; names `name`.
+    """
     try:
         return json.loads(content)
     except (ValueError, RecursionError) as error:
-        raise ConfigError(str(path), f"is not JSON: {error}") from None
+        raise ConfigError(name, f"is not JSON: {error}") from None
 
 
 class Fields:

@@ -79,6 +79,7 @@ class Adapter:
     Attributes:
         name: names the source of every figure: `sglang`, `sglang_loads`, `dcgm`.
         probe: prefixes of series by which a page is recognised.
+        prefix_setting: what gives all series of the program another prefix, so that its page is not recognised.
         series: spellings of each metric, the preferred one first; the first that is on the page is taken.
         router: reads pages of routers and frontends; such a page is never read as an engine.
         rank_labels: labels that together tell data-parallel ranks (devices, for a device source) apart; the values of
@@ -106,6 +107,7 @@ class Adapter:
     name: str
     probe: tuple[str, ...]
     series: Mapping[Metric, tuple[Series, ...]]
+    prefix_setting: str = ""
     router: bool = False
     rank_labels: tuple[str, ...] = ()
     devices: bool = False

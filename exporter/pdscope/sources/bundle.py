@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from pdscope.errors import BundleError
-from pdscope.sources.bundle_files import CONFIG_NAME, SAMPLES_NAME, Member, escaped, read_members, shown
+from pdscope.sources.bundle_files import (
+    CONFIG_NAME,
+    MODEL_SUFFIX,
+    SAMPLES_NAME,
+    Member,
+    escaped,
+    read_members,
+    shown,
+)
 
 _MIB = 1 << 20
 _ARCHIVE_SUFFIX = re.compile(r"\.(tar\.gz|tgz|zip)$", re.IGNORECASE)
@@ -19,7 +27,11 @@ _YEAR_10000_UNIX_SECONDS = 253_402_300_800
 _APPLE_FOLDER = "__MACOSX"
 """Resource forks, which macOS puts beside the bundle in a .zip."""
 
-_File = tuple[tuple[str, ...], bytes]
+_DEEPEST = 3
+"""Of the folders that matter: the bundle, `samples`, a target."""
+
+_Path = tuple[str, ...]
+_File = tuple[_Path, bytes]
 """Path by components; content where it may be wanted, else empty."""
 
 
@@ -61,12 +73,18 @@ class Bundle:
         config_text: `pdscope.yml`, neither parsed nor checked.
         pages: ordered by time, then target, then kind.
         ignored: paths under `samples/` that are no page by their name, in order; escaped, so safe to print.
+        models: by name, the JSON files beside `pdscope.yml`: the `hf_config` of a model may be among them.
+        remarks: what its configuration names and the bundle does not hold.
+        folders: names in `samples/`, also of those without a page: whoever recorded has asked them.
     """
 
     name: str
     config_text: str
     pages: tuple[RecordedPage, ...]
     ignored: tuple[str, ...] = ()
+    folders: frozenset[str] = frozenset()
+    models: Mapping[str, bytes] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
     @property
     def newest(self) -> float | None:
@@ -95,7 +113,7 @@ class BundleLimits:
 
     Attributes:
         page_bytes: of a page.
-        config_bytes: of `pdscope.yml`.
+        config_bytes: of `pdscope.yml`, and of a file that describes a model.
         total_bytes: of all that is read, decompressed; for a .tar.gz that is the whole tar archive.
         members: files and folders.
     """
@@ -122,9 +140,9 @@ def read_bundle(path: Path, limits: BundleLimits = DEFAULT_LIMITS) -> Bundle:
     """
     try:
         members = read_members(path, limit_bytes=limits.total_bytes, limit_members=limits.members)
-        files, top_folders = _collect(members, limits)
+        files, folders = _collect(members, limits)
         name = path.resolve().name if path.is_dir() else _ARCHIVE_SUFFIX.sub("", path.name)
-        return _assemble(name, files, top_folders)
+        return _assemble(name, files, folders)
     except BundleError as error:
         raise BundleError(f"bundle {str(path)!r}: {error}") from error
     except OSError as error:
@@ -132,23 +150,29 @@ def read_bundle(path: Path, limits: BundleLimits = DEFAULT_LIMITS) -> Bundle:
         raise BundleError(f"bundle {str(path)!r}: {where}{error.strerror or error}") from error
 
 
-def _collect(members: Iterable[Member], limits: BundleLimits) -> tuple[list[_File], set[str]]:
-    """All files, and the names of the top folders."""
+def _collect(members: Iterable[Member], limits: BundleLimits) -> tuple[list[_File], set[_Path]]:
+    """All files, and the folders that matter, whether or not they have a member of their own."""
     files: list[_File] = []
-    top_folders: set[str] = set()
+    folders: set[_Path] = set()
     total = 0
     for member in members:
-        if member.is_folder or len(member.parts) > 1:
-            top_folders.update(member.parts[:1])
+        inside = member.parts if member.is_folder else member.parts[:-1]
+        folders.update(inside[:depth] for depth in range(1, min(len(inside), _DEEPEST) + 1))
         if member.is_folder:
             continue
-        limit = _limit_bytes(member.parts, limits)
-        body = b"" if limit is None else member.content(limit)
+        if _is_model(member.parts):
+            # whatever else lies there may be of any size: one that is too large for a model is left out, not refused
+            body = member.start(limits.config_bytes + 1)
+            if len(body) > limits.config_bytes:
+                continue
+        else:
+            limit = _limit_bytes(member.parts, limits)
+            body = b"" if limit is None else member.content(limit)
         total += len(body)
         if total > limits.total_bytes:
             raise BundleError(f"more than {limits.total_bytes:,} bytes in all")
         files.append((member.parts, body))
-    return files, top_folders
+    return files, folders
 
 
 def _limit_bytes(parts: tuple[str, ...], limits: BundleLimits) -> int | None:
@@ -164,6 +188,10 @@ def _is_config(parts: tuple[str, ...]) -> bool:
     return len(parts) in (1, 2) and parts[-1] == CONFIG_NAME
 
 
+def _is_model(parts: tuple[str, ...]) -> bool:
+    return len(parts) in (1, 2) and parts[-1].endswith(MODEL_SUFFIX) and parts[0] != _APPLE_FOLDER
+
+
 def _page_name(file_name: str) -> tuple[float, PageKind] | None:
     """Time and kind, if it is the name of a page."""
     for kind in PageKind:
@@ -175,14 +203,15 @@ def _page_name(file_name: str) -> tuple[float, PageKind] | None:
     return None
 
 
-def _assemble(name: str, files: list[_File], top_folders: set[str]) -> Bundle:
-    root, config_text = _root_and_config(files, top_folders)
+def _assemble(name: str, files: list[_File], folders: set[_Path]) -> Bundle:
+    root, config_text = _root_and_config(files, {path[0] for path in folders})
+    samples = (*root, SAMPLES_NAME)
     bodies: dict[tuple[float, str, PageKind], bytes] = {}
     ignored: list[str] = []
     for parts, body in files:
-        if parts[: len(root) + 1] != (*root, SAMPLES_NAME):
+        if parts[: len(samples)] != samples:
             continue
-        page = _page_key(parts[len(root) + 1 :])
+        page = _page_key(parts[len(samples) :])
         if page is None:
             ignored.append("/".join(parts[len(root) :]))
         elif page in bodies:
@@ -193,7 +222,9 @@ def _assemble(name: str, files: list[_File], top_folders: set[str]) -> Bundle:
         example = f"; not understood: {shown(min(ignored))}" if ignored else ""
         raise BundleError(f"no {SAMPLES_NAME}/<target>/<unix seconds>.prom in it{example}")
     pages = (RecordedPage(target, at, kind, bodies[at, target, kind]) for at, target, kind in sorted(bodies))
-    return Bundle(name, config_text, tuple(pages), tuple(map(escaped, sorted(ignored))))
+    asked = frozenset(path[-1] for path in folders if path[:-1] == samples)
+    models = {parts[-1]: body for parts, body in files if _is_model(parts) and parts[:-1] == root}
+    return Bundle(name, config_text, tuple(pages), tuple(map(escaped, sorted(ignored))), asked, models)
 
 
 def _page_key(parts: tuple[str, ...]) -> tuple[float, str, PageKind] | None:

@@ -27,6 +27,8 @@ from pdscope.sources.targz import read_targz
 
 CONFIG_NAME = "pdscope.yml"
 SAMPLES_NAME = "samples"
+MODEL_SUFFIX = ".json"
+"""Of the files beside the configuration, those that may describe a model."""
 
 _CHUNK_BYTES = 1 << 16
 _ZIP_ENTRY_BYTES = 256
@@ -162,14 +164,20 @@ def _member(name: str, mode: int, start: Callable[[int], bytes]) -> Member:
 
 def _folder_members(folder: Path) -> Iterator[Member]:
     if os.path.lexists(folder / CONFIG_NAME):
-        yield from _walk(folder, [CONFIG_NAME, SAMPLES_NAME])
+        yield from _walk(folder, [CONFIG_NAME, SAMPLES_NAME, *_models(folder)])
         return
     for child in sorted(folder.iterdir()):
         mode = child.lstat().st_mode
         if stat.S_ISDIR(mode) or stat.S_ISREG(mode):
             yield _member(child.name, mode, partial(_read_file, child))
         if stat.S_ISDIR(mode) and os.path.lexists(child / CONFIG_NAME):
-            yield from _walk(folder, [f"{child.name}/{CONFIG_NAME}", f"{child.name}/{SAMPLES_NAME}"])
+            names = (CONFIG_NAME, SAMPLES_NAME, *_models(child))
+            yield from _walk(folder, [f"{child.name}/{name}" for name in names])
+
+
+def _models(folder: Path) -> list[str]:
+    """Names of the plain files in it that may describe a model: a link beside a bundle is none of its files."""
+    return sorted(f.name for f in folder.iterdir() if f.suffix == MODEL_SUFFIX and stat.S_ISREG(f.lstat().st_mode))
 
 
 def _walk(folder: Path, names: list[str]) -> Iterator[Member]:

@@ -22,7 +22,7 @@ from pdscope.model.topology import Attention, ComputeShape, KvShape
 from pdscope.sources._hf_architecture import DERIVED, Architecture
 from pdscope.sources._hf_compute import compute_shape
 from pdscope.sources._hf_dtypes import kv_type, weight_dtype
-from pdscope.sources._hf_fields import Fields, load_document, shown
+from pdscope.sources._hf_fields import Fields, load_document, parse_document, shown
 from pdscope.sources._hf_layers import (
     CONSTANT,
     SLIDING,
@@ -166,11 +166,27 @@ def read_hf_config(path: Path, *, kv_dtype: str | None = None) -> HfModel:
     Raises:
         ConfigError: the file cannot be read, or see `kv_shape`; it names the file.
     """
-    document = load_document(path)
+    return _named(load_document(path), str(path), kv_dtype)
+
+
+def parse_hf_config(content: bytes, name: str) -> HfModel:
+    """What a `config.json` says that has been read already.
+
+    Args:
+        content: of the file.
+        name: to show in errors.
+
+    Raises:
+        ConfigError: it cannot be understood, see `kv_shape`; it names `name`.
+    """
+    return _named(parse_document(content, name), name, None)
+
+
+def _named(document: Any, name: str, kv_dtype: str | None) -> HfModel:
     try:
         return _read(document, kv_dtype)
     except ConfigError as error:
-        raise ConfigError(str(path), str(error)) from None
+        raise ConfigError(name, str(error)) from None
 
 
 def _read(document: Any, kv_dtype: str | None) -> HfModel:

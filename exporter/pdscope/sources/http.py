@@ -146,7 +146,7 @@ class Fetcher:
             async with timeout(timeout_seconds):
                 fetched = await self._follow(httpx.URL(url), call)
         except (TimeoutError, httpx.TimeoutException):
-            fetched = Fetched(reason=FailureReason.TIMEOUT, detail=f"{progress.lacking} within {timeout_seconds:g} s")
+            fetched = Fetched(reason=FailureReason.TIMEOUT, detail=f"{progress.lacking} within {timeout_seconds:.3g} s")
         except ConfigError as error:
             fetched = Fetched(reason=FailureReason.CONNECT, detail=str(error))
         except httpx.InvalidURL:

@@ -4,80 +4,49 @@ from __future__ import annotations
 
 import math
 import re
-import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from pdscope.model.metric import Across, Fact, Kind, Metric
-from pdscope.model.scrape import Row, Schema, SeriesKey
+from pdscope.model.scrape import Schema, SeriesKey
+from pdscope.sources._row import Plan
 from pdscope.sources.adapter import Adapter, Series, spellings
 from pdscope.sources.exposition import Layout, SampleId
+from pdscope.sources.foreign import tame
+from pdscope.sources.plausible import Range, plausible, plausible_sum
 from pdscope.sources.selection import EVERYTHING, Selection
 
+__all__ = ["Plan", "compile_plan", "recognises"]
+
 _MISSING = -1  # index of the NaN that stands behind the values
-_FINITE = (-sys.float_info.max, sys.float_info.max)  # an infinity is no measurement
 _MASKS = (0.0, 2.0**53)  # bit masks that a float holds exactly; the blanks of drivers lie above
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
-    """Turns the wanted values of a page into a row of `schema`.
+class _Cell:
+    """One number of the row: which page values make it, and how.
 
     Attributes:
-        gather: (g,) indices into the values followed by the constants and one NaN.
-        starts: (width,) where the group of each slot begins in `gather`.
-        scales, low, high: (g,) factor and valid range of each gathered value.
-        masked: (m,) positions in `gather` of bit masks; `bits`: (m,) which of their bits count.
-        maxima: slots that take the maximum of their group instead of the sum.
-        divisors: (width,) 1, or the number of ranks where they are averaged.
+        valid: of the printed number: what the adapter takes for a measurement; None: all.
+        possible: of the number in base units.
     """
 
-    adapters: tuple[str, ...]
-    schema: Schema
-    facts: Mapping[Fact, str]
-    constants: NDArray[np.float64]
-    gather: NDArray[np.intp]
-    starts: NDArray[np.intp]
-    scales: NDArray[np.float64]
-    low: NDArray[np.float64]
-    high: NDArray[np.float64]
-    masked: NDArray[np.intp]
-    bits: NDArray[np.int64]
-    maxima: NDArray[np.intp]
-    divisors: NDArray[np.float64]
-
-    def row(self, values: NDArray[np.float64]) -> Row:
-        """The numbers of one page under `schema`: (width,). A missing member makes its whole group missing."""
-        if not len(self.gather):
-            return np.empty(0)
-        everything = np.concatenate((values, self.constants, (np.nan,)))
-        picked = everything[self.gather]
-        picked = np.where((picked >= self.low) & (picked <= self.high), picked, np.nan)
-        if len(self.masked):
-            masks = picked[self.masked]
-            missing = np.isnan(masks)
-            masks[missing] = 0.0
-            picked[self.masked] = np.where(missing, np.nan, (masks.astype(np.int64) & self.bits) != 0)
-        picked *= self.scales
-        out: Row = np.add.reduceat(picked, self.starts) / self.divisors
-        if len(self.maxima):
-            out[self.maxima] = np.maximum.reduceat(picked, self.starts)[self.maxima]
-        return out
-
-
-@dataclass(frozen=True, slots=True)
-class _Cell:
-    """One number of the row: which page values make it, and how."""
-
     indices: tuple[int, ...]
+    metric: Metric
     scale: float
-    valid: tuple[float, float] | None
+    valid: Range | None
+    possible: Range
     across: Across = Across.SUM
     ranks: int = 1
     bits: int = 0
+
+    @property
+    def printed_range(self) -> Range:
+        """In which a printed number is a measurement."""
+        low, high = self.possible[0] / self.scale, self.possible[1] / self.scale
+        return (low, high) if self.valid is None else (max(low, self.valid[0]), min(high, self.valid[1]))
 
 
 class _Compiler:
@@ -121,8 +90,10 @@ class _Compiler:
             ranks = {rank: [*indices, *more[rank]] for rank, indices in ranks.items()}
         if not ranks:
             return False
-        valid = _MASKS if series.bits else series.valid
-        cells = {rank: _Cell(tuple(i), series.scale, valid, bits=series.bits) for rank, i in ranks.items()}
+        valid, possible = (_MASKS, _MASKS) if series.bits else (series.valid, plausible(metric))
+        cells = {
+            rank: _Cell(tuple(i), metric, series.scale, valid, possible, bits=series.bits) for rank, i in ranks.items()
+        }
         self.scalars.update(_with_total(metric, cells, apart=adapter.devices))
         return True
 
@@ -142,8 +113,9 @@ class _Compiler:
             if math.inf not in by_bound:
                 continue
             bounds = tuple(sorted(b for b in by_bound if not math.isnan(b)))
-            cells = [_Cell(tuple(by_bound[bound]), 1.0, None) for bound in bounds]
-            cells.append(_Cell(tuple(sums.get(rank, (_MISSING,))), series.scale, None))
+            cells = [_Cell(tuple(by_bound[bound]), metric, 1.0, None, plausible(metric)) for bound in bounds]
+            total = tuple(sums.get(rank, (_MISSING,)))
+            cells.append(_Cell(total, metric, series.scale, None, plausible_sum(metric)))
             per_rank[rank] = (bounds, cells)
         if not per_rank:
             return False
@@ -152,8 +124,7 @@ class _Compiler:
             self.histograms.update({SeriesKey(metric, rank): part for rank, part in per_rank.items()})
         if len(shapes) == 1:
             columns = zip(*(cells for _, cells in per_rank.values()), strict=True)
-            total = [_joined(column, Across.SUM) for column in columns]
-            self.histograms[SeriesKey(metric)] = (shapes.pop(), total)
+            self.histograms[SeriesKey(metric)] = (shapes.pop(), [_joined(column, Across.SUM) for column in columns])
         return True
 
     def _by_rank(self, adapter: Adapter, metric: Metric, series: Series, name: str) -> dict[str, list[int]]:
@@ -183,7 +154,9 @@ class _Compiler:
                         labels = dict(self._ids[index].labels)
                         value = _positive(labels.get(info.label, ""))
                         if value is not None:
-                            ranks[_rank(adapter, labels)] = _Cell((self._constant(value),), info.scale, None)
+                            ranks[_rank(adapter, labels)] = _Cell(
+                                (self._constant(value),), metric, info.scale, None, plausible(metric)
+                            )
                 if ranks:
                     self.scalars.update(_with_total(metric, ranks, apart=adapter.devices))
                     break
@@ -198,7 +171,7 @@ class _Compiler:
             for name in (label, *adapter.aliases.get(label, ())):
                 values = {v for s in own for k, v in s.labels if k == name and v}
                 if len(values) == 1:
-                    self.facts.setdefault(fact, values.pop())
+                    self.facts.setdefault(fact, tame(values.pop()))
                 if values:
                     break
 
@@ -222,8 +195,10 @@ class _Compiler:
             gather=np.array(gather, dtype=np.intp),
             starts=np.array([0, *np.cumsum(sizes)[:-1]] if sizes else [], dtype=np.intp),
             scales=np.array([c.scale for c in spread], dtype=np.float64),
-            low=np.array([(c.valid or _FINITE)[0] for c in spread], dtype=np.float64),
-            high=np.array([(c.valid or _FINITE)[1] for c in spread], dtype=np.float64),
+            low=np.array([c.printed_range[0] for c in spread], dtype=np.float64),
+            high=np.array([c.printed_range[1] for c in spread], dtype=np.float64),
+            metrics=tuple(c.metric for c in spread),
+            sentinels=tuple(c.valid for c in spread),
             masked=np.array([i for i, c in enumerate(spread) if c.bits], dtype=np.intp),
             bits=np.array([c.bits for c in spread if c.bits], dtype=np.int64),
             maxima=np.array([i for i, c in enumerate(cells) if c.across is Across.MAX], dtype=np.intp),
@@ -270,8 +245,7 @@ def _joined(cells: Sequence[_Cell], across: Across) -> _Cell:
     indices = tuple(i for cell in cells for i in cell.indices)
     if len(cells) == 1:
         across = Across.SUM  # parts within a rank add up whatever joins the ranks
-    first = cells[0]
-    return _Cell(indices, first.scale, first.valid, across, len(cells), first.bits)
+    return replace(cells[0], indices=indices, across=across, ranks=len(cells))
 
 
 def _meant(adapter: Adapter, metric: Metric, series: Series, labels: Mapping[str, str]) -> bool:
@@ -284,7 +258,7 @@ def _meant(adapter: Adapter, metric: Metric, series: Series, labels: Mapping[str
 
 
 def _rank(adapter: Adapter, labels: Mapping[str, str]) -> str:
-    return "/".join(filter(None, (labels.get(label) for label in adapter.rank_labels)))
+    return "/".join(tame(text) for label in adapter.rank_labels if (text := labels.get(label)))
 
 
 def _number(text: str) -> int | None:

@@ -10,11 +10,12 @@ import numpy as np
 
 from pdscope.errors import PageError
 from pdscope.model.metric import Fact
-from pdscope.model.scrape import FailureReason, PageQuality, Scrape
+from pdscope.model.scrape import Dropped, FailureReason, PageQuality, Scrape
 from pdscope.model.topology import Role
 from pdscope.sources.adapter import Adapter
 from pdscope.sources.exposition import Layout, Page, PageParser
 from pdscope.sources.plan import Plan, compile_plan, recognises
+from pdscope.sources.renamed import renamed
 from pdscope.sources.selection import EVERYTHING, Selection
 
 PlanKey = tuple[tuple[str, ...], Selection]
@@ -54,6 +55,16 @@ class PageReader:
         """
         found = tuple(a for a in self._adapters if recognises(a, layout))
         return tuple(a for a in found if a.router) or found
+
+    def why_unread(self, layout: Layout, body: bytes) -> str:
+        """Why nobody reads a page, for the person who configured its target."""
+        programs = self.programs(layout)
+        if programs:
+            names = ", ".join(a.name for a in programs)
+            return f"the page is of {names}, which this target is not: does its role fit its url?"
+        return renamed(self._adapters, body) or (
+            "the page holds no series of a known program: are its metrics switched on?"
+        )
 
     def candidates(self, *, engine: str | None, role: Role | None) -> tuple[Adapter, ...]:
         """Adapters for an instance, those of its engine first.
@@ -106,25 +117,21 @@ class TargetReader:
         self._hint = page.layout
         plan = self.reader.plan(page.layout, self.adapters, self.selection)
         if not plan.adapters:
-            reason, detail = FailureReason.METRICS_OFF, _why_unread(self.reader.programs(page.layout))
+            reason, detail = FailureReason.METRICS_OFF, self.reader.why_unread(page.layout, body)
             return Scrape(self.target, source, at, duration_seconds=duration_seconds, reason=reason, detail=detail)
+        dropped: list[Dropped] = []
+        row = plan.row(page.values, dropped)
+        defects = page.defects
         return Scrape(
             target=self.target,
             source=plan.adapters[0],
             at=_measured_at(page, at),
             schema=plan.schema,
-            row=plan.row(page.values),
+            row=row,
             facts=plan.facts,
-            quality=PageQuality(page.defects.bad_lines, page.defects.nan_samples, page.defects.duplicate_samples),
+            quality=PageQuality(defects.bad_lines, defects.nan_samples, defects.duplicate_samples, tuple(dropped)),
             duration_seconds=duration_seconds,
         )
-
-
-def _why_unread(programs: Sequence[Adapter]) -> str:
-    if programs:
-        names = ", ".join(a.name for a in programs)
-        return f"the page is of {names}, which this target is not: does its role fit its url?"
-    return "the page holds no series of a known program: are its metrics switched on?"
 
 
 def _measured_at(page: Page, at: float) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import pairwise
 from math import isnan
 
 import pytest
@@ -207,9 +208,23 @@ def test_tokenizer_and_detokenizer_show_their_work(rig: type[Rig]) -> None:
     run = rig(draw).run(60.0)
     text, router = run.text("d0"), run.simulation.router
     name = "sglang:process_cpu_seconds_total"
-    tokens = run.simulation.decodes[0].stepper.tokens
+    first = sum(one.first_token_at <= run.simulation.now_seconds for one in run.simulation.requests)
+    tokens = run.simulation.decodes[0].stepper.tokens + first
     assert text.value(name, component="tokenizer") == pytest.approx(router.decode_tokenizers[0].busy_seconds + 0.08)
-    assert text.value(name, component="detokenizer") == pytest.approx(tokens * 1e-3 + 0.08)
+    assert text.value(name, component="detokenizer") == pytest.approx(tokens * 1e-3 + 0.08, abs=0.02)
+
+
+def test_a_detokenizer_works_at_most_all_the_time(rig: type[Rig]) -> None:
+    """One process: what is handed to it faster than it works waits, and costs nothing yet."""
+    run = rig(replace(HEALTHY, frontend=Frontend(detokenize_seconds_per_token=0.02)))
+    seen = []
+    for _ in range(9):
+        text = run.run(10.0).text("d0")
+        seen.append(text.value("sglang:process_cpu_seconds_total", component="detokenizer"))
+    worked = [after - before for before, after in pairwise(seen)]
+    assert max(worked) <= 10.0 + 0.05
+    assert worked[-3:] == pytest.approx([10.0] * 3, abs=0.05)
+    assert run.simulation.decodes[0].stepper.tokens * 0.02 > 2 * seen[-1]
 
 
 def test_counters_never_fall(rig: type[Rig]) -> None:

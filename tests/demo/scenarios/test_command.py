@@ -19,11 +19,14 @@ _LIMIT_SECONDS = 40.0
 
 
 @pytest.fixture
-def process() -> Iterator[subprocess.Popen[str]]:
+def process(request: pytest.FixtureRequest) -> Iterator[subprocess.Popen[str]]:
     """The demo on a free port, with a link that is too slow."""
     command = [sys.executable, "-m", "pdscope", "demo", "--speed", "20", "--scenario", "kv_transfer_bandwidth"]
     started = subprocess.Popen(
-        [*command, "--web.listen-address", "127.0.0.1:0"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        [*command, f"--web.listen-address={getattr(request, 'param', '127.0.0.1:0')}"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     yield started
     started.kill()
@@ -59,6 +62,16 @@ def until(url: str, verdict: str) -> None:
 
 
 @pytest.mark.e2e
+@pytest.mark.parametrize("process", [":0"], indirect=True)
+def test_without_a_host_only_this_machine_is_answered(process: subprocess.Popen[str]) -> None:
+    daemon, control = addresses(process)
+    assert daemon.startswith("http://127.0.0.1:")
+    assert control.startswith("http://127.0.0.1:")
+    process.send_signal(signal.SIGINT)
+    assert process.wait(timeout=10) == 0
+
+
+@pytest.mark.e2e
 def test_a_user_sees_the_verdict_mends_the_link_and_stops_it(process: subprocess.Popen[str]) -> None:
     daemon, control = addresses(process)
     until(daemon, "kv_transfer_bandwidth")
@@ -78,7 +91,25 @@ def test_the_list_tells_every_story(capsys: pytest.CaptureFixture[str]) -> None:
         assert scenario.watch in text
 
 
-@pytest.mark.parametrize("arguments", [["--scenario", "slow-link"], ["--speed", "0"], ["--speed", "fast"]])
+def test_the_list_is_of_the_scenarios_that_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--list", "--scenario", "idle"]) == 0
+    text = capsys.readouterr().out
+    assert SCENARIOS["idle"].story in text
+    assert SCENARIOS["healthy"].story not in text
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--scenario", "slow-link"],
+        ["--list", "--scenario", "slow-link"],
+        ["--speed", "0"],
+        ["--speed", "nan"],
+        ["--speed", "fast"],
+        ["--seed", "-1"],
+        ["--seed", "1.5"],
+    ],
+)
 def test_what_cannot_be_shown_is_refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     try:
         status = main(["demo", *arguments])

@@ -30,6 +30,8 @@ OTHER_SEEDS = (
     ("decode_kv_capacity", 1),
     ("router_imbalance", 1),
 )
+FIRST_LOOKS = ((0, 0.0), (0, 1.5), (0, 2.0), (1, 1.0), (2, 2.0), (3, 0.5), (4, 1.0), (5, 0.5))
+"""(seed, seconds from the start of the demo to the first scrape)"""
 
 
 @pytest.fixture(scope="session")
@@ -118,3 +120,15 @@ def test_a_tour_is_followed_through_a_live_switch_and_through_restarts(plugins: 
         latest = switched + DETECTION_SECONDS + INTERVAL_SECONDS  # the switch falls between two scrapes
         shown = [verdict for at, verdict in bench.verdicts(switched + END_SECONDS) if at >= latest]
         assert set(shown) == {SCENARIOS[name].verdict}
+
+
+@pytest.mark.parametrize(("seed", "first_look_seconds"), FIRST_LOOKS, ids=str)
+def test_the_first_minute_of_the_demo_shows_nothing_but_a_healthy_deployment(
+    seed: int, first_look_seconds: float, plugins: Plugins
+) -> None:
+    """Its first answers are of windows with a few requests, wherever these fall."""
+    bench = Bench(next(iter(SCENARIOS)), plugins, seed, warm_up_seconds=60.0)
+    bench.seconds = first_look_seconds
+    shown = [verdict for _, verdict in bench.verdicts(60.0)]
+    assert set(shown) == {"insufficient_data", "healthy"}
+    assert "insufficient_data" not in shown[shown.index("healthy") :]

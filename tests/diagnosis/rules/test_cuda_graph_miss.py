@@ -84,6 +84,12 @@ def test_words() -> None:
         assert words in found.headline
     assert found.culprits == ("d0",)
     assert found.strength == pytest.approx(0.97)
+    assert [r.id for r in found.remedies] == ["capture_larger_graphs", "limit_running_to_graphs"]
+
+
+def test_graphs_that_are_off_are_turned_on() -> None:
+    """Where not one step runs in a graph it is no question of sizes alone."""
+    found = finding(RULE, changed(MISSED, on("d0", {SignalId.GRAPH_MISS: 1.0})))
     assert [r.id for r in found.remedies] == list(RULE.remedies)
 
 

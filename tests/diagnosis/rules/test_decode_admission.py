@@ -201,6 +201,20 @@ def test_words_name_the_resource() -> None:
 
 
 @pytest.mark.parametrize(
+    ("running", "limit", "ratio", "words"),
+    [
+        (5.62, 6.0, 1.124, "slot limit (5.62 running of 6, reached from 5 on, KV usage 25 % net)"),
+        (27.1, 6.0, 1.0, "slot limit (its limit is 6 now, KV usage 25 % net)"),
+    ],
+    ids=["a slot is empty at times", "lowered within the window"],
+)
+def test_words_put_together_what_belongs_together(running: float, limit: float, ratio: float, words: str) -> None:
+    """Nobody runs 27 requests of 6, and a share over 1 is explained."""
+    figures = {SignalId.RUNNING: running, SignalId.MAX_RUNNING: limit, SignalId.RUNNING_TO_LIMIT: ratio}
+    assert words in finding(RULE, changed(SLOTS, on("d0", figures))).headline
+
+
+@pytest.mark.parametrize(
     ("figures", "quality"),
     [
         (SLOTS, Quality.MEASURED),

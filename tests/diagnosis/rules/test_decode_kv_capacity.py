@@ -127,6 +127,15 @@ def test_words_say_which_of_the_two() -> None:
     assert pushed.strength == pytest.approx(0.98)
 
 
+def test_a_pool_that_has_room_on_average_is_not_called_full() -> None:
+    """It was full in between, or nobody had been pushed out."""
+    figures = on("d0", {SignalId.KV_FREE_REQUESTS: 9.0, SignalId.KV_USAGE: 0.503, SignalId.KV_USAGE_NET: 0.5})
+    words = finding(RULE, changed(PUSHED, figures)).headline
+    assert words.startswith("the KV pool of d0 fills up again and again, with 50.3 % in use on average")
+    assert "is full" not in words
+    assert "0.5/s preemptions" in words
+
+
 @pytest.mark.parametrize(
     ("figures", "quality"),
     [

@@ -5,10 +5,22 @@ from __future__ import annotations
 import pytest
 
 from pdscope.diagnosis.rules.engine_setting import RULE
-from pdscope.model.finding import Op, Truth, Verdict
+from pdscope.model.finding import Confidence, Op, Truth, Verdict
 from pdscope.model.signal import Quality, SignalId
 from pdscope.model.topology import Deployment, Role
-from support.signals import CALM, FINDINGS, Figures, changed, deployment, finding, findings, instance, verdict_of
+from support.signals import (
+    CALM,
+    FINDINGS,
+    Changes,
+    Figures,
+    changed,
+    deployment,
+    finding,
+    findings,
+    instance,
+    on,
+    verdict_of,
+)
 
 STORY = FINDINGS["engine_setting"]
 
@@ -82,3 +94,62 @@ def test_it_is_no_verdict() -> None:
     assert diagnosis.verdict is Verdict.HEALTHY
     held = [f for f in diagnosis.findings if f.rule == RULE.id]
     assert [(f.truth, f.verdict) for f in held] == [(Truth.TRUE, None)]
+
+
+# the configuration against what is there
+
+
+SWAPPED = on("p0", {SignalId.CONTRADICTIONS: 1.0})
+
+
+def test_a_contradiction_is_a_finding_of_its_instance() -> None:
+    """Its evidence is where the text stands; its remedy is the configuration."""
+    found = finding(RULE, changed(CALM, SWAPPED), about="p0")
+    assert found.truth is Truth.TRUE
+    assert found.headline == f"p0 is not what is configured (test {SignalId.CONTRADICTIONS})"
+    assert [(e.signal, e.value, e.op, e.threshold) for e in found.evidence] == [
+        (SignalId.CONTRADICTIONS, 1.0, Op.GT, 0.0)
+    ]
+    assert [r.id for r in found.remedies] == ["correct_configuration"]
+    assert found.culprits == ("p0",)
+
+
+def test_contradictions_do_not_need_two_roles() -> None:
+    """A unified engine may be configured wrongly too; one without any has no finding."""
+    alone = deployment(instance("p0", Role.UNIFIED), instance("r0", Role.ROUTER))
+    assert [f.scope.name for f in findings(RULE, changed(CALM, SWAPPED), alone)] == ["p0"]
+
+
+def test_an_answer_beside_a_contradiction_is_doubted() -> None:
+    """It stands, it is not sure, and it says so."""
+    before, after = verdict_of(CALM).diagnosis, verdict_of(changed(CALM, SWAPPED)).diagnosis
+    assert after.verdict is before.verdict is Verdict.HEALTHY
+    assert (before.confidence, after.confidence) == (Confidence.HIGH, Confidence.MEDIUM)
+    assert "; but p0 is not what is configured (" in after.summary
+    assert "not what is configured" not in before.summary
+
+
+@pytest.mark.parametrize(
+    "blind",
+    [
+        {("d0", SignalId.SCRAPES): 1.0},
+        dict.fromkeys((SignalId.TTFT_P50, SignalId.ITL_P50, SignalId.REQUESTS_FINISHED)),
+    ],
+    ids=["a role is silent", "no verdict holds"],
+)
+def test_what_cannot_be_told_because_of_it_begins_with_it(blind: Changes) -> None:
+    """Whoever reads the first words knows what to do."""
+    diagnosis = verdict_of(changed(CALM, SWAPPED, blind)).diagnosis
+    assert diagnosis.verdict is Verdict.INSUFFICIENT_DATA
+    assert diagnosis.summary.startswith("p0 is not what is configured (")
+
+
+def test_many_contradictions_are_not_all_spelt_out() -> None:
+    """Two of them, those of the silent instance first, and the names of the others."""
+    names = ("d0", "d1", "d2", "d3")
+    of_many = deployment(instance("p0", Role.PREFILL), *(instance(name, Role.DECODE) for name in names))
+    told = {(name, SignalId.CONTRADICTIONS): 1.0 for name in ("p0", *names)}
+    summary = verdict_of(changed(CALM, told, {("d0", SignalId.SCRAPES): 1.0}), of_many).diagnosis.summary
+    assert summary.startswith("d0 is not what is configured (")
+    assert summary.count("is not what is configured") == 2
+    assert "; likewise " in summary

@@ -63,9 +63,7 @@ def test_holds(of: Deployment) -> None:
 
 def test_words_have_latencies_and_rate() -> None:
     """And say when nobody has said what they should be."""
-    assert finding(RULE, CALM).headline == (
-        "TTFT p50 800 ms, ITL p50 20 ms at 5 requests/s: within the objectives, and no rule sees a limit reached"
-    )
+    assert finding(RULE, CALM).headline == ("TTFT p50 800 ms, ITL p50 20 ms at 5 requests/s: within the objectives")
     assert "no objective is configured" in finding(RULE, CALM, deployment(slo=Slo())).headline
 
 
@@ -102,3 +100,19 @@ def test_is_what_is_left() -> None:
     assert (RULE.thresholds, RULE.remedies) == ((), ())
     shown = {f.rule for f in verdict_of(STORIES["prefill_queue"]).diagnosis.findings}
     assert "healthy" not in shown
+
+
+@pytest.mark.parametrize(
+    ("of", "running", "truth"),
+    [
+        (deployment(), 46.0, Truth.UNKNOWN),
+        (deployment(), 0.5, Truth.TRUE),
+        (deployment(slo=Slo(ttft_p50_seconds=2.0)), 46.0, Truth.TRUE),
+    ],
+    ids=["untimed", "next to none", "no objective on ITL"],
+)
+def test_requests_whose_tokens_nobody_times(of: Deployment, running: float, truth: Truth) -> None:
+    """The ITL of other requests does not stand for them."""
+    found = finding(RULE, changed(CALM, {SignalId.UNTIMED: running}), of)
+    assert found.truth is truth
+    assert found.missing == ((SignalId.ITL_P50,) if truth is Truth.UNKNOWN else ())

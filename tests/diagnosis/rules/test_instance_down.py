@@ -34,10 +34,11 @@ def test_a_lost_scrape_is_none(count: float, truth: Truth) -> None:
     assert finding(RULE, STORY, thresholds={"failures": 4}).truth is Truth.FALSE
 
 
-def test_unknown_without_the_manner_of_the_silence() -> None:
-    """Silent, but nobody knows how."""
+def test_a_recording_does_not_know_the_manner_of_the_silence() -> None:
+    """No page is all that is left of an instance that died."""
     found = finding(RULE, changed(STORY, {("d0", SignalId.ANSWERS): None}))
-    assert (found.truth, found.missing) == (Truth.UNKNOWN, (SignalId.ANSWERS,))
+    assert (found.truth, found.missing) == (Truth.TRUE, ())
+    assert "3 scrapes in a row have left no page at the end of the recording" in found.headline
 
 
 @pytest.mark.parametrize("role", Role)
@@ -47,7 +48,7 @@ def test_every_role_is_asked(role: Role) -> None:
     assert finding(RULE, told, deployment(instance("x0", role))).truth is Truth.TRUE
 
 
-def test_a_recording_does_not_tell() -> None:
+def test_a_recording_without_gaps_does_not_tell() -> None:
     """A bundle has no attempts, only pages."""
     assert findings(RULE, CALM) == []
 

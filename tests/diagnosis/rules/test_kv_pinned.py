@@ -205,3 +205,12 @@ def test_verdict() -> None:
     assert finding(RULE, changed(CALM, on("p0", {SignalId.RUNNING: 1.0}))).truth is Truth.FALSE
     joined = changed(PINNED, on("d0", {SignalId.ADMISSION_QUEUE: derived(0.0)}))
     assert verdict_of(joined).diagnosis.confidence is Confidence.MEDIUM
+
+
+def test_words_fit_a_queue_and_a_pool_that_come_and_go() -> None:
+    """Nobody reads that 0 requests wait, or that a pool with room is full."""
+    passing = finding(RULE, LATE).headline
+    assert "while requests, in a queue that comes and goes, wait there for 60 % of TTFT: the pool is full of" in passing
+    assert "0 requests wait" not in passing
+    assert "80 % of its KV pool" in finding(RULE, EXPIRING).headline
+    assert "the pool fills up again and again with finished prompts" in finding(RULE, EXPIRING).headline

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from pdscope.diagnosis.rules.kv_transfer_bandwidth import RULE
-from pdscope.model.finding import Truth, Verdict
+from pdscope.diagnosis.base import Case
+from pdscope.diagnosis.rules.kv_transfer_bandwidth import RULE, crowded
+from pdscope.model.finding import Confidence, Truth, Verdict
 from pdscope.model.signal import Quality, ScopeKind, SignalId
-from pdscope.model.topology import Role
+from pdscope.model.topology import Role, Slo
 from support.signals import (
     CALM,
     STORIES,
@@ -21,6 +22,7 @@ from support.signals import (
     finding,
     findings,
     instance,
+    signal_set,
     verdict_of,
 )
 
@@ -173,7 +175,9 @@ def test_notices_of_congestion_stand_in_for_the_rate() -> None:
     told = changed(FULL, ROOM, CONGESTED)
     found = finding(RULE, told)
     assert found.truth is Truth.TRUE
-    assert "congestion 5000/s" in found.headline
+    assert found.headline.startswith("ports tell of congestion 5000/s, with ")
+    assert "fill a link" not in found.headline
+    assert "; ports tell of congestion 5000/s; a transfer" in finding(RULE, changed(FULL, CONGESTED)).headline
     assert finding(RULE, told, thresholds={"congestion": 6000}).truth is Truth.FALSE
 
 
@@ -277,3 +281,109 @@ def test_a_full_link_is_named_first() -> None:
 def test_verdict_of_a_narrow_link() -> None:
     """Of the transfer, although the link has room on average."""
     assert verdict_of(NARROW).diagnosis.verdict is Verdict.KV_TRANSFER_BANDWIDTH
+
+
+def test_what_else_is_on_the_ports_is_told() -> None:
+    """Where it takes more than it leaves."""
+    beside = changed(FULL, {SignalId.LINK_FOREIGN: derived(44e9)})
+    assert "38 GB/s get through, beside 44 GB/s on its ports that is not KV;" in finding(RULE, beside).headline
+    assert "not KV" not in finding(RULE, changed(beside, {SignalId.LINK_FOREIGN: derived(39e9)})).headline
+
+
+CROWDED: Figures = changed(
+    CALM,
+    {
+        SignalId.TTFT_P50: 10.0,
+        SignalId.TTFT_MEAN: 10.0,
+        SignalId.TRANSFER_TIME: 5.0,
+        SignalId.TRANSFER_TTFT_SHARE: 0.5,
+        SignalId.TRANSFER_IN_FLIGHT: 5.0,
+        SignalId.ACHIEVED_TREND: 0.94,
+        SignalId.MOVING_SHARE: derived(0.125),
+        SignalId.DESCRIPTOR_BYTES: 268_866.0,
+        SignalId.POST_SHARE: 0.0002,
+    },
+)
+"""A link that is narrower than it is said to be."""
+GROWING = changed(CROWDED, {SignalId.TRANSFER_IN_FLIGHT_TREND: 1.9})
+NO_CAPACITY: Changes = {SignalId.LINK_CAPACITY: None, SignalId.LINK_UTILIZATION: None, SignalId.MOVING_SHARE: None}
+
+
+@pytest.mark.parametrize("changes", [{}, NO_CAPACITY], ids=["wrong capacity", "no capacity"])
+def test_a_plateau_needs_no_capacity(changes: Changes) -> None:
+    """The rate stays while more and more is in flight: that is what the link carries."""
+    diagnosis = verdict_of(changed(GROWING, changes)).diagnosis
+    assert (diagnosis.verdict, diagnosis.confidence) == (Verdict.KV_TRANSFER_BANDWIDTH, Confidence.MEDIUM)
+    assert "5 GB/s of KV cross the link and no more" in diagnosis.summary
+    assert "rose to 190 %" in diagnosis.summary
+    assert "interconnect.bandwidth" in diagnosis.summary
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {SignalId.TRANSFER_IN_FLIGHT_TREND: 1.24},
+        {SignalId.TRANSFER_IN_FLIGHT_TREND: None},
+        {SignalId.ACHIEVED_TREND: 1.11},
+        {SignalId.ACHIEVED_TREND: 0.89},
+        {SignalId.ACHIEVED_TREND: None},
+        {SignalId.TRANSFER_TTFT_SHARE: 0.19},
+        {SignalId.TRANSFER_IN_FLIGHT: 3.9},
+        {SignalId.TTFT_P50: 2.0},
+        {SignalId.MOVING_SHARE: derived(0.049)},
+        {SignalId.POST_SHARE: 0.3},
+    ],
+    ids=["steady", "steady?", "rises", "falls", "rate?", "not late", "few", "TTFT kept", "a path", "posting"],
+)
+def test_what_is_no_plateau(changes: Changes) -> None:
+    """Each of its conditions turned by itself."""
+    assert finding(RULE, changed(GROWING, changes)).truth is Truth.FALSE
+
+
+@pytest.mark.parametrize(("name", "value"), [("growth", 2.0), ("flat", 0.05), ("crawl", 0.2), ("post", 0.0001)])
+def test_thresholds_of_a_plateau_are_configurable(name: str, value: float) -> None:
+    """A stricter one silences the rule."""
+    assert finding(RULE, GROWING).truth is Truth.TRUE
+    assert finding(RULE, GROWING, thresholds={name: value}).truth is Truth.FALSE
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, "by it the link carries 40 GB/s"),
+        (NO_CAPACITY, "interconnect.bandwidth is not configured"),
+        ({SignalId.TRANSFER_TTFT_SHARE: 0.4}, "40 % of TTFT"),
+    ],
+)
+def test_a_crowd_that_nothing_explains_is_the_transfers(changes: Changes, words: str) -> None:
+    """With confidence low: which part of the way it is, nobody can tell."""
+    diagnosis = verdict_of(changed(CROWDED, changes)).diagnosis
+    assert (diagnosis.verdict, diagnosis.confidence) == (Verdict.KV_TRANSFER_BANDWIDTH, Confidence.LOW)
+    assert diagnosis.summary.startswith("5 transfers at a time take 5 s each")
+    assert words in diagnosis.summary
+    assert [f.rule for f in diagnosis.findings if f.truth is Truth.TRUE] == [RULE.id]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {SignalId.TRANSFER_TTFT_SHARE: 0.39},
+        {SignalId.TRANSFER_IN_FLIGHT: 3.9},
+        {SignalId.ACHIEVED_TREND: 0.8},
+        {SignalId.ACHIEVED_TREND: None},
+        {SignalId.KV_ACHIEVED: 0.0},
+    ],
+    ids=["a lesser part", "few", "not steady", "steady?", "nothing moves"],
+)
+def test_what_is_no_crowd(changes: Changes) -> None:
+    """Then the transfers are told, and the verdict is left open."""
+    diagnosis = verdict_of(changed(CROWDED, changes)).diagnosis
+    assert diagnosis.verdict is Verdict.UNDETERMINED
+    assert "transfers take 5 s" in diagnosis.summary
+
+
+def test_a_crowd_hurts_nobody_whose_ttft_is_kept() -> None:
+    """Nor where no objective on TTFT says what is good enough, or nothing is transferred."""
+    assert list(crowded(Case(deployment(), signal_set(changed(CROWDED, {SignalId.TTFT_P50: 2.0}))))) == []
+    assert list(crowded(Case(deployment(slo=Slo()), signal_set(CROWDED)))) == []
+    assert list(crowded(Case(deployment(instance("u0", Role.UNIFIED)), signal_set(CROWDED)))) == []

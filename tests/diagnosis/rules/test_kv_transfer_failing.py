@@ -128,6 +128,48 @@ def test_evidence_and_words() -> None:
     assert all(r.cost and r.precondition for r in found.remedies)
 
 
+LATE = changed(
+    STORIES["prefill_queue"],
+    on("p0", {SignalId.PREFILL_WAIT: 290.0, SignalId.PREFILL_QUEUE: 1450.0}),
+    on("d0", {SignalId.FAILURES_PER_SECOND: 0.5}),
+)
+"""Requests wait for prefill about as long as decode waits for them."""
+
+
+def test_deadlines_before_prefill_stand_beside_its_queue() -> None:
+    """The queue is the verdict; the failures are told, with their reason, and hold by themselves where it does not."""
+    diagnosis = verdict_of(LATE).diagnosis
+    assert diagnosis.verdict is Verdict.PREFILL_QUEUE
+    told = next(f for f in diagnosis.findings if f.rule == RULE.id)
+    assert told.truth is Truth.TRUE
+    assert "they wait for prefill on p0 for 290 s, about as long as deadlines allow" in told.headline
+    alone = verdict_of(changed(LATE, on("p0", {SignalId.KV_FREE_REQUESTS: 0.5}))).diagnosis
+    assert alone.verdict is Verdict.KV_TRANSFER_FAILING
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {SignalId.PREFILL_WAIT: 149.0},
+        {SignalId.PREFILL_QUEUE: 0.9},
+        {SignalId.PREFILL_WAIT: None},
+        {SignalId.PREFILL_QUEUE: None},
+    ],
+    ids=["far from a deadline", "no queue", "wait unknown", "queue unknown"],
+)
+def test_what_is_no_excuse_of_prefill(changes: dict[SignalId, float | None]) -> None:
+    """The wait has to be seen, and to be of the order of a deadline."""
+    assert verdict_of(changed(LATE, on("p0", changes))).diagnosis.verdict is Verdict.KV_TRANSFER_FAILING
+
+
+def test_the_order_of_a_deadline_is_configurable() -> None:
+    """For engines with shorter ones."""
+    failing = [f for f in findings(RULE, LATE) if f.truth is Truth.TRUE]
+    assert [f.before for f in failing] == [Verdict.DECODE_HBM_BANDWIDTH]
+    strict = [f for f in findings(RULE, LATE, thresholds={"deadline": 291.0}) if f.truth is Truth.TRUE]
+    assert [f.before for f in strict] == [None]
+
+
 # A stall without a counter of failures
 
 STALLED: Figures = changed(

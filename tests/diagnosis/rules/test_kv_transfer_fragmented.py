@@ -120,6 +120,14 @@ def test_decode_that_posts_all_the_time(busy: float, truth: Truth) -> None:
         assert "posts pieces of 44 kB for" in found.headline
 
 
+def test_no_rank_posts_for_more_than_all_of_the_time() -> None:
+    """Several transfers at once are said as such."""
+    words = finding(RULE, changed(BUSY, {SignalId.POST_BUSY: derived(2.51)})).headline
+    assert "posts pieces of 44 kB all the time, 2.51 transfers at once on each rank" in words
+    assert "251 %" not in words
+    assert "for 100 % of the time" in finding(RULE, changed(BUSY, {SignalId.POST_BUSY: derived(1.0)})).headline
+
+
 def test_what_piles_up_behind_posting_is_its_symptom() -> None:
     """A full pool on decode is the verdict only where decode is not busy posting."""
     assert verdict_of(BUSY).diagnosis.verdict is Verdict.KV_TRANSFER_FRAGMENTED

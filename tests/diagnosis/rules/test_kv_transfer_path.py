@@ -7,7 +7,7 @@ import pytest
 from pdscope.diagnosis.rules.kv_transfer_path import RULE
 from pdscope.model.finding import Confidence, Stage, Truth, Verdict
 from pdscope.model.signal import ScopeKind, SignalId
-from pdscope.model.topology import Role, Slo
+from pdscope.model.topology import Attention, Deployment, KvShape, ModelFacts, Role, Slo
 from support.signals import (
     CALM,
     STORIES,
@@ -192,3 +192,26 @@ def test_verdict_of_the_other_signs(figures: Figures) -> None:
 def test_as_slow_as_its_pieces_are_many_is_another_verdict() -> None:
     """The same speed, in pieces that posting explains."""
     assert verdict_of(changed(CRAWLING, SMALL)).diagnosis.verdict is Verdict.KV_TRANSFER_FRAGMENTED
+
+
+GQA = ModelFacts("m", kv=KvShape(Attention.GQA, layers=80, kv_heads=8, head_dim=128, bytes_per_element=2))
+UNEQUAL = deployment(instance("p0", Role.PREFILL, tp=8), instance("d0", Role.DECODE, tp=4), model=GQA)
+EQUAL = deployment(instance("p0", Role.PREFILL, tp=8), instance("d0", Role.DECODE, tp=8), model=GQA)
+SLICED: Figures = {SignalId.DESCRIPTOR_BYTES: estimated(32_768.0), SignalId.DESCRIPTOR_TIME: estimated(7e-5)}
+
+
+@pytest.mark.parametrize(
+    ("of", "changes", "verdict"),
+    [
+        (UNEQUAL, {}, Verdict.KV_TRANSFER_FRAGMENTED),
+        (EQUAL, {}, Verdict.KV_TRANSFER_PATH),
+        (UNEQUAL, {SignalId.POST_SHARE: 0.01}, Verdict.KV_TRANSFER_PATH),
+        (UNEQUAL, {SignalId.DESCRIPTOR_BYTES: estimated(70_000.0)}, Verdict.KV_TRANSFER_PATH),
+    ],
+    ids=["sliced", "equal", "posting is timed, and short", "large even so"],
+)
+def test_sliced_heads_are_nearer_than_a_wrong_path(of: Deployment, changes: Changes, verdict: Verdict) -> None:
+    """A page is then no piece; the path stands beside."""
+    diagnosis = verdict_of(changed(CRAWLING, SLICED, changes), of).diagnosis
+    assert diagnosis.verdict is verdict
+    assert next(f.truth for f in diagnosis.findings if f.rule == RULE.id) is Truth.TRUE

@@ -1,4 +1,4 @@
-"""`metrics_untrusted`: transfers faster than their line, and devices that do nothing while they are busy."""
+"""`metrics_untrusted`: transfers faster than their line, devices that do nothing at work, counters of several."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_words() -> None:
     assert found.scope == (ScopeKind.LINK, LINK)
     for words in ("2.6 ms", "250 %", "3 wait for theirs"):
         assert words in found.headline
-    assert [r.id for r in found.remedies] == ["measure_handover", "free_profiler"]
+    assert [r.id for r in found.remedies] == ["measure_handover"]
 
 
 def test_no_link_without_roles() -> None:
@@ -190,3 +190,144 @@ def test_the_last_resort_is_asked_of_each_decode() -> None:
     assert truths(told, queue=9.0) == {"d0": Truth.TRUE, "d1": Truth.FALSE}
     assert truths(changed(told, {SignalId.TTFT_P50: None})) == {"d0": Truth.UNKNOWN, "d1": Truth.UNKNOWN}
     assert truths(CALM) == {}
+
+
+# devices that cannot be as idle as they are said to be
+
+DEAD = changed(
+    CALM,
+    {SignalId.ITL_P50: 0.08},
+    on(
+        "d0",
+        {
+            SignalId.DISTRUSTED_HBM: 0.0,
+            SignalId.DISTRUSTED_COMPUTE: 0.0,
+            SignalId.RUNNING: 48.0,
+            SignalId.GENERATION_RATE: 800.0,
+        },
+    ),
+)
+LOW = changed(DEAD, on("d0", {SignalId.DISTRUSTED_HBM: 0.02, SignalId.HBM_FLOOR: estimated(0.6)}))
+LOW = changed(LOW, {("d0", SignalId.DISTRUSTED_COMPUTE): None})
+
+
+@pytest.mark.parametrize(
+    ("figures", "changes", "truth"),
+    [
+        (DEAD, {}, Truth.TRUE),
+        (LOW, {}, Truth.TRUE),
+        (DEAD, {SignalId.ITL_P50: 0.05}, Truth.FALSE),
+        (DEAD, {SignalId.ITL_P50: 0.05, SignalId.TTFT_P50: 9.0}, Truth.FALSE),
+        (DEAD, {SignalId.ITL_P50: None}, Truth.UNKNOWN),
+    ],
+    ids=["at zero", "below the floor", "objective kept", "another stage's", "no ITL"],
+)
+def test_devices_of_a_decode_at_work(figures: Figures, changes: Changes, truth: Truth) -> None:
+    """They are distrusted where ITL is over: then the answer would hang on them."""
+    found = finding(RULE, changed(figures, changes), about="d0")
+    assert found.truth is truth
+    if truth is Truth.TRUE:
+        assert found.culprits == ("d0",)
+        assert [r.id for r in found.remedies] == ["check_device_source", "free_profiler"]
+        assert "while it runs 48 requests and generates 800 tokens/s" in found.headline
+
+
+def test_words_of_what_is_said_and_of_what_must_be() -> None:
+    """Zeros are measured; a floor is an estimate, and so is what hangs on it."""
+    assert "(memory 0 %, units 0 %)" in finding(RULE, DEAD, about="d0").headline
+    assert "(memory 2 % where its work takes at least 60 %)" in finding(RULE, LOW, about="d0").headline
+    for figures, confidence in ((DEAD, Confidence.HIGH), (LOW, Confidence.MEDIUM)):
+        diagnosis = verdict_of(figures).diagnosis
+        assert (diagnosis.verdict, diagnosis.culprits) == (Verdict.METRICS_UNTRUSTED, ("d0",))
+        assert diagnosis.confidence is confidence
+
+
+QUEUED_DEAD = changed(
+    STORIES["prefill_queue"], on("p0", {SignalId.DISTRUSTED_COMPUTE: 0.0, SignalId.DISTRUSTED_TENSOR: 0.0})
+)
+
+
+def test_devices_of_a_prefill_at_work() -> None:
+    """Where requests wait for it: whether it computes at its limit would decide between two verdicts."""
+    found = finding(RULE, QUEUED_DEAD, about="p0")
+    assert (found.truth, found.culprits) == (Truth.TRUE, ("p0",))
+    assert "(units 0 %, matrix engines 0 %) while it computes prompts" in found.headline
+    short = changed(QUEUED_DEAD, on("p0", {SignalId.PREFILL_WAIT_TTFT_SHARE: 0.1}))
+    assert finding(RULE, short, about="p0").truth is Truth.FALSE
+    within = changed(QUEUED_DEAD, {SignalId.TTFT_P50: 0.4, SignalId.TTFT_MEAN: 0.4})
+    assert finding(RULE, within, about="p0").truth is Truth.FALSE
+
+
+def test_a_unified_instance_answers_for_either() -> None:
+    """For ITL at once, for TTFT where requests wait for prefill."""
+    unified = deployment(instance("u0", Role.UNIFIED))
+    dead = on("u0", {SignalId.DISTRUSTED_HBM: 0.0, SignalId.PREFILL_WAIT_TTFT_SHARE: 0.5})
+    for latency, seconds in ((SignalId.TTFT_P50, 9.0), (SignalId.ITL_P50, 0.08)):
+        assert finding(RULE, changed(CALM, {latency: seconds}, dead), unified).truth is Truth.TRUE
+    assert finding(RULE, changed(CALM, dead), unified).truth is Truth.FALSE
+
+
+def test_a_dead_exporter_is_told_where_nothing_else_explains_the_state() -> None:
+    """Whether a kernel runs decides nothing, but shows that the exporter reads nothing."""
+    flat = changed(CALM, {SignalId.ITL_P50: 0.08}, on("d0", {SignalId.DISTRUSTED_BUSY: 0.0}))
+    diagnosis = verdict_of(flat).diagnosis
+    assert diagnosis.verdict is Verdict.METRICS_UNTRUSTED
+    assert "time with a kernel 0 %" in diagnosis.summary
+    assert findings(RULE, flat)[-1].scope.name == LINK
+    assert verdict_of(changed(flat, {SignalId.ITL_P50: 0.02})).diagnosis.verdict is Verdict.HEALTHY
+
+
+# counters of several processes
+
+
+@pytest.mark.parametrize(("counters", "truth"), [(15.0, Truth.TRUE), (2.0, Truth.TRUE), (1.0, Truth.FALSE)])
+def test_counters_that_go_back_and_forth(counters: float, truth: Truth) -> None:
+    """All that is counted of the instance is missing, so no answer is given; one counter may be wrong by itself."""
+    figures = changed(CALM, on("d0", {SignalId.COUNTERS_JUMP: counters}))
+    found = finding(RULE, figures, about="d0")
+    assert found.truth is truth
+    verdict = Verdict.METRICS_UNTRUSTED if truth is Truth.TRUE else Verdict.HEALTHY
+    assert verdict_of(figures).diagnosis.verdict is verdict
+    if truth is Truth.TRUE:
+        assert found.culprits == ("d0",)
+        assert [r.id for r in found.remedies] == ["scrape_each_worker"]
+        assert f"{counters:.0f} counters of d0 go back and forth (test counters_back_and_forth)" in found.headline
+
+
+def test_a_routers_counters_matter_where_nobody_else_knows_ttft() -> None:
+    """Replicas of a router behind one address are usual, and the engines say how long users wait."""
+    of = deployment(instance("r0", Role.ROUTER), instance("p0", Role.PREFILL), instance("d0", Role.DECODE))
+    figures = changed(CALM, on("r0", {SignalId.COUNTERS_JUMP: 9.0}))
+    assert finding(RULE, figures, of, about="r0").truth is Truth.FALSE
+    assert finding(RULE, changed(figures, {SignalId.TTFT_P50: None}), of, about="r0").truth is Truth.TRUE
+
+
+# histograms whose sum no bucket can hold
+
+LIES = changed(CALM, {SignalId.ITL_P50: None}, on("d0", {SignalId.ITL_OUTSIDE: 25.0}))
+
+
+def test_a_histogram_that_contradicts_itself() -> None:
+    """Its quantiles are missing, and the reader is told why."""
+    diagnosis = verdict_of(LIES).diagnosis
+    assert (diagnosis.verdict, diagnosis.culprits) == (Verdict.METRICS_UNTRUSTED, ("d0",))
+    assert "ITL histogram of d0 contradicts itself" in diagnosis.summary
+    found = next(f for f in diagnosis.findings if f.rule == "metrics_untrusted" and f.truth is Truth.TRUE)
+    assert [r.id for r in found.remedies] == ["read_raw_page"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "verdict"),
+    [
+        ({SignalId.ITL_P50: 0.02}, Verdict.HEALTHY),
+        ({("d0", SignalId.ITL_OUTSIDE): 1.1}, Verdict.INSUFFICIENT_DATA),
+        (
+            on("d0", {SignalId.PREEMPTIONS_PER_SECOND: 2.0, SignalId.KV_FREE_REQUESTS: 0.2}),
+            Verdict.DECODE_KV_CAPACITY,
+        ),
+    ],
+    ids=["known from elsewhere", "hardly outside", "explained without it"],
+)
+def test_a_histogram_on_which_nothing_hangs(changes: Changes, verdict: Verdict) -> None:
+    """It is the last resort."""
+    assert verdict_of(changed(LIES, changes)).diagnosis.verdict is verdict

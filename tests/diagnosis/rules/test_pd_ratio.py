@@ -48,21 +48,36 @@ def test_one_hot_and_the_other_cold(prefill: float | None, decode: float | None,
 @pytest.mark.parametrize(
     ("senders", "receivers", "prefill", "decode", "ratio"),
     [
-        (2, 6, 0.9, 0.3, "4.0 prefill to 4.0 decode, now 2 to 6"),
-        (6, 2, 0.3, 0.9, "4.0 prefill to 4.0 decode, now 6 to 2"),
-        (1, 1, 0.95, 0.2, "1.0 prefill to 1.0 decode, now 1 to 1"),
-        (1, 9, 1.0, 0.05, "6.9 prefill to 3.1 decode, now 1 to 9"),
+        (1, 4, 1.0, 0.375, "2 prefill : 3 decode would balance; there are 1 : 4"),
+        (1, 4, 1.0, 0.125, "2 prefill : 1 decode would balance; there are 1 : 4"),
+        (2, 6, 0.9, 0.3, "1 prefill : 1 decode would balance; there are 2 : 6"),
+        (6, 2, 0.3, 0.9, "1 prefill : 1 decode would balance; there are 6 : 2"),
+        (1, 1, 0.95, 0.2, "5 prefill : 1 decode would balance; there are 1 : 1"),
+        (4, 1, 0.12, 1.0, "1 prefill : 2 decode would balance; there are 4 : 1"),
+        (1, 1, 1.0, 0.1, "over 9 prefill : 1 decode would balance; there are 1 : 1"),
+        (1, 1, 0.1, 1.0, "1 prefill : over 9 decode would balance; there are 1 : 1"),
     ],
 )
 def test_the_balanced_ratio(senders: int, receivers: int, prefill: float, decode: float, ratio: str) -> None:
-    """Each role gets the share of the work that it does; at least one instance each."""
+    """Instances of both roles then serve as much, each at its service rate."""
     found = finding(RULE, loads(prefill, decode), fleet(senders, receivers))
-    assert f"balanced would be about {ratio}" in found.headline
+    assert ratio in found.headline
+
+
+def test_the_service_rates_are_told() -> None:
+    """Five requests a second by the load of all instances of a role: what one of them can serve."""
+    found = finding(RULE, loads(1.0, 0.125), fleet(1, 4))
+    assert found.headline == (
+        "prefill works at 100 % and decode at 12.5 %: 2 prefill : 1 decode would balance; there are 1 : 4 (by service "
+        "rates of about 5 requests/s for one prefill and 10 requests/s for one decode instance)"
+    )
+    nobody = changed(loads(1.0, 0.125), {SignalId.REQUESTS_PER_SECOND: None})
+    assert finding(RULE, nobody, fleet(1, 4)).headline.endswith("there are 1 : 4")
 
 
 def test_an_idle_role_has_no_ratio() -> None:
     """Work of nothing divides into nothing."""
-    assert "does not fit the traffic" in finding(RULE, loads(0.9, 0.0)).headline
+    assert "1 prefill : 1 decode do not fit the traffic" in finding(RULE, loads(0.9, 0.0)).headline
 
 
 @pytest.mark.parametrize(("link", "truth"), [(0.9, Truth.FALSE), (0.89, Truth.TRUE), (None, Truth.TRUE)])

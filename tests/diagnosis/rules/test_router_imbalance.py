@@ -56,7 +56,7 @@ def test_names_the_hot_ones() -> None:
     assert (found.truth, found.culprits, found.scope.name) == (Truth.TRUE, ("d0", "d1"), "d0")
     assert found.decisive is Quality.MEASURED
     assert "d0, d1 of decode never held less than 80 requests in the window, d2 never more than 5" in found.headline
-    assert [r.id for r in found.remedies] == list(RULE.remedies)
+    assert [r.id for r in found.remedies] == ["router_policy", "less_affinity", "reset_router_state"]
     mild = changed(UNEVEN, on("d1", {SignalId.WORK_LEAST: 14.9}))
     assert finding(RULE, mild, THREE).culprits == ("d0",)
 
@@ -225,6 +225,7 @@ def test_a_slow_device_explains_what_piles_up_on_it() -> None:
     found = finding(RULE, slow, THREE)
     assert (found.truth, found.outranks) == (Truth.TRUE, ())
     assert found.headline.endswith("yet they put out no more")
+    assert found.decisive is Quality.DERIVED
     assert verdict_of(slow, THREE).diagnosis.verdict is Verdict.HARDWARE_DEGRADED
     fed = changed(slow, on("d0", {SignalId.GENERATION_RATE: 121.0}))
     assert verdict_of(fed, THREE).diagnosis.verdict is Verdict.ROUTER_IMBALANCE
@@ -263,3 +264,14 @@ def test_verdict_of_ranks() -> None:
     diagnosis = verdict_of(RANKS).diagnosis
     assert (diagnosis.verdict, diagnosis.confidence) == (Verdict.ROUTER_IMBALANCE, Confidence.HIGH)
     assert "test rank_imbalance_ratio" in diagnosis.findings[0].headline
+
+
+def test_a_hot_rank_outranks_the_queue_on_it() -> None:
+    """As a hot instance does: the other ranks have room."""
+    queued = changed(RANKS, CROWDED)
+    diagnosis = verdict_of(queued).diagnosis
+    assert (diagnosis.verdict, diagnosis.culprits) == (Verdict.ROUTER_IMBALANCE, ("d0",))
+    assert "decode_admission" in {f.rule for f in diagnosis.findings if f.truth is Truth.TRUE}
+    assert diagnosis.worker_verdicts["d0"] is Verdict.ROUTER_IMBALANCE
+    even = changed(queued, on("d0", {SignalId.RANK_IMBALANCE: 1.1}))
+    assert verdict_of(even).diagnosis.verdict is Verdict.DECODE_ADMISSION

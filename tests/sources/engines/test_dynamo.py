@@ -141,7 +141,7 @@ def test_another_prefix() -> None:
     """Field lesson E17: DYN_METRICS_PREFIX renames everything; that is said, not guessed."""
     scrape = read_engine(page(FRONTEND).replace(b"dynamo_", b"acme_"), engine="dynamo", role=Role.ROUTER).scrape
     assert scrape.reason is FailureReason.METRICS_OFF
-    assert "no series of a known program" in scrape.detail
+    assert "without DYN_METRICS_PREFIX" in scrape.detail
 
 
 def test_the_role_is_the_component() -> None:

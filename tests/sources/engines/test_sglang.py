@@ -121,6 +121,7 @@ HISTOGRAMS = {
     DECODE: {
         Metric.TTFT: (945.0, 687.9267236602465),
         Metric.ITL: (296838.0, 4000.2091269350567),
+        Metric.TPOT: (938.0, 12.631133913049226),
         Metric.PROMPT_LENGTH: (1057.0, 4242288.0),
         Metric.QUEUE_TIME: (1064.0, 7.215494707519156),
         Metric.DECODE_PREPARE_TIME: (1069.0, 0.5234857774929651),
@@ -133,6 +134,7 @@ HISTOGRAMS = {
     UNIFIED: {
         Metric.TTFT: (642.0, 327.78723086738887),
         Metric.ITL: (177266.0, 4265.968561306747),
+        Metric.TPOT: (637.0, 16.69352650255415),
         Metric.PROMPT_LENGTH: (698.0, 2904928.0),
         Metric.QUEUE_TIME: (705.0, 138.0555572830749),
         Metric.PREFILL_TIME: (704.0, 214.54390909091092),
@@ -272,6 +274,7 @@ def test_just_started(role: str) -> None:
         Metric.PREFILL_TIME,
         Metric.QUEUE_TIME,
         Metric.STEPS,
+        Metric.TPOT,
         Metric.TRANSFER_FAILURES,
         Metric.TTFT,  # decode's warm-up request is not streamed
     }

@@ -93,6 +93,7 @@ HISTOGRAMS = {
     ALONE: {
         Metric.TTFT: (261.0, 1274.747573852539),
         Metric.ITL: (11128.0, 203.43042343700074),
+        Metric.TPOT: (253.0, 4.18548490462225),
         Metric.PROMPT_LENGTH: (253.0, 84228.0),
         Metric.QUEUE_TIME: (253.0, 1185.2509511360001),
         Metric.PREFILL_TIME: (253.0, 16.555861733999905),
@@ -100,6 +101,7 @@ HISTOGRAMS = {
     DECODE: {
         Metric.TTFT: (208.0, 1450.9195907115936),
         Metric.ITL: (7816.0, 578.231033735),
+        Metric.TPOT: (208.0, 15.630649476955417),
         Metric.PROMPT_LENGTH: (208.0, 158507.0),
         Metric.QUEUE_TIME: (208.0, 1314.0342274369982),
         Metric.PREFILL_TIME: (208.0, 25.169052748998865),
@@ -111,6 +113,7 @@ HISTOGRAMS = {
     PREFILL: {
         Metric.TTFT: (209.0, 1863.9960534572601),
         Metric.ITL: (0.0, 0.0),  # never observed on prefill
+        Metric.TPOT: (209.0, 0.0),  # and a zero for each request
         Metric.PROMPT_LENGTH: (209.0, 159531.0),
         Metric.QUEUE_TIME: (209.0, 1525.467637420001),
         Metric.PREFILL_TIME: (209.0, 174.723086282002),
@@ -141,6 +144,7 @@ def test_histograms(name: str) -> None:
     [
         (Metric.TTFT, "time_to_first_token_seconds"),
         (Metric.ITL, "inter_token_latency_seconds"),
+        (Metric.TPOT, "request_time_per_output_token_seconds"),
         (Metric.PROMPT_LENGTH, "request_prompt_tokens"),
         (Metric.QUEUE_TIME, "request_queue_time_seconds"),
         (Metric.PREFILL_TIME, "request_prefill_time_seconds"),

@@ -147,5 +147,5 @@ class SglangDecoding(SglangServer):
             **self._queues(state),
         )
 
-    def _detokenized_tokens(self) -> int:
-        return self._tokens
+    def _detokenizer_seconds(self) -> float:
+        return self._decode.stepper.detokenizer_busy_seconds

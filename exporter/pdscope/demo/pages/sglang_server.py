@@ -102,8 +102,8 @@ class SglangServer(Observer, ABC):
     def _report_idle(self) -> None:
         """The gauges, after half a minute without anything to do."""
 
-    def _detokenized_tokens(self) -> int:
-        return 0
+    def _detokenizer_seconds(self) -> float:
+        return 0.0
 
     def _tokenizer_seconds(self) -> float:
         router = self.simulation.router
@@ -215,10 +215,8 @@ class SglangServer(Observer, ABC):
             if overlap == "none" or self._has_run:
                 for category, share in _STAGE_SHARES.items():
                     self._put("scheduler_stage_seconds_total", (now - idle) * part * share, category, overlap)
-        per_token = self.simulation.draw.frontend.detokenize_seconds_per_token
         self._put("process_cpu_seconds_total", _PROCESS_CPU_SECONDS + self._tokenizer_seconds(), "tokenizer")
-        detokenizer = _PROCESS_CPU_SECONDS + self._detokenized_tokens() * per_token
-        self._put("process_cpu_seconds_total", detokenizer, "detokenizer")
+        self._put("process_cpu_seconds_total", _PROCESS_CPU_SECONDS + self._detokenizer_seconds(), "detokenizer")
 
     def _opened(self, endpoint: str, method: str) -> None:
         self._add("http_requests_total", 1, endpoint, method)

@@ -67,6 +67,7 @@ class Stepper:
         self._observer = observer
         self._plan: _Plan | None = None
         self._delivered_at = 0.0
+        self._detokenizer_work_seconds = 0.0
         self.activity = Activity(machine)
         self.host_debt_seconds = 0.0
         self.context_tokens = 0
@@ -88,9 +89,17 @@ class Stepper:
         """When the last token so far was out of the detokenizer."""
         return self._delivered_at
 
+    @property
+    def detokenizer_busy_seconds(self) -> float:
+        """What the detokenizer has worked by now: of what was handed to it, all but what still waits there."""
+        waiting_seconds = max(0.0, self._delivered_at - self._clock.now_seconds)
+        return max(0.0, self._detokenizer_work_seconds - waiting_seconds)
+
     def deliver(self, at_seconds: float, tokens: int = 1) -> float:
         """Sends `tokens` tokens that were ready at `at_seconds` through the detokenizer; when they are out."""
-        self._delivered_at = max(self._delivered_at, at_seconds) + tokens * self._detokenize_seconds
+        work_seconds = tokens * self._detokenize_seconds
+        self._delivered_at = max(self._delivered_at, at_seconds) + work_seconds
+        self._detokenizer_work_seconds += work_seconds
         return self._delivered_at
 
     def begin(self, most_steps: int, prefill: Pass | None, prefill_tokens: int, prefill_host_seconds: float) -> float:
@@ -183,6 +192,7 @@ class Stepper:
         delivered, gaps = plan.delivered_at[first:until], plan.gap_seconds[first:until]
         if batch:
             self._delivered_at = float(delivered[-1])
+            self._detokenizer_work_seconds += count * batch * self._detokenize_seconds
         steps = DecodeSteps(
             started_at=started_at,
             ended_at=ends,

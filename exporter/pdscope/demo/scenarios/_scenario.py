@@ -55,6 +55,10 @@ def changed(base: Draw, /, **changes: Any) -> Draw:
 SGLANG_70B = Draw(traffic=Traffic(burst_factor=1.2, burst_share=0.2))
 """One prefill and one decode instance of SGLang, four H100 each, Llama-3.1-70B, 2.5 requests/s: it has room."""
 
+SGLANG_70B_AT_EASE = changed(SGLANG_70B, traffic={"prompt_tokens": 2000.0})
+"""The same with shorter prompts: prefill computes two fifths of the time, so that a burst of a few long prompts makes
+nobody wait, not even in the first window, which holds a few requests only."""
+
 VLLM_70B = changed(SGLANG_70B, engine="vllm")
 """The same under vLLM, which pulls."""
 

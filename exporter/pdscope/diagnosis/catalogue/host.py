@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pdscope.diagnosis.catalogue.entry import Entry
+from pdscope.diagnosis.catalogue.entry import DECODE, EVERYWHERE, Entry
 
 ENTRIES: Mapping[str, Entry] = {
     "drain_device": Entry(
@@ -22,10 +22,16 @@ ENTRIES: Mapping[str, Entry] = {
         "The session's results",
         "Profiling fields stand at zero on a busy device",
     ),
+    "check_device_source": Entry(
+        "Check that the device exporter reads the devices of this instance: host, device list, rights, driver, version",
+        "None but the time it takes to look",
+        "It reports next to nothing, or too little, while the instance works",
+    ),
     "overlap_scheduler": Entry(
-        "Turn the overlap scheduler on: the CPU prepares a step while the devices run the one before",
+        "Let the scheduler prepare a step while the devices run the one before (overlap or asynchronous scheduling)",
         "Some features exclude it",
         "It is off, and the devices idle between steps",
+        at=DECODE,
     ),
     "free_cpu": Entry(
         "Give the engine cores of its own: pin it, move other work away, raise the CPU limit of its container",
@@ -41,14 +47,16 @@ ENTRIES: Mapping[str, Entry] = {
         "Open its /metrics and its log: a handler that fails, a full multiprocess folder, metrics switched off",
         "A restart, where the metrics are broken until then",
         "It answers under /health",
+        at=EVERYWHERE,
     ),
     "fewer_series": Entry(
         "Let the engine print fewer series: metrics of one rank, fewer buckets, no per-request labels",
         "Detail in dashboards and alerts",
         "Its page is large (hundreds of KB)",
+        at=EVERYWHERE,
     ),
     "longer_interval": Entry(
-        "Scrape it less often, pdscope and everybody else",
+        "Scrape it less often: `scrape.interval` of pdscope, and whoever else scrapes it",
         "Changes are noticed later",
         "Several programs scrape it every few seconds",
     ),

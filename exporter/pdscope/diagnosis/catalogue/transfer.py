@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pdscope.diagnosis.catalogue.entry import Entry
+from pdscope.diagnosis.catalogue.entry import BOTH, DECODE, PREFILL, Entry
 
 ENTRIES: Mapping[str, Entry] = {
     "use_more_nics": Entry(
         "Use all NICs, and the one nearest to each device, for KV",
         "Host set-up; the NICs carry less of anything else",
         "Port counters show NICs that carry no KV",
+        at=BOTH,
     ),
     "faster_link": Entry(
         "Place prefill and decode where the link between them is wider (same rack, switched instead of meshed)",
@@ -21,11 +22,13 @@ ENTRIES: Mapping[str, Entry] = {
         "Store the KV cache in 8 bits: half the bytes on the wire and in memory",
         "Accuracy, to be checked on your own evaluation; some kernels are slower",
         "The cache is 16 bits wide now and prefill and decode both support the type",
+        at=BOTH,
     ),
     "decode_prefix_cache": Entry(
         "Keep prefixes on decode, so that only the rest is transferred (hits on prefill do not lower the bytes)",
         "KV memory on decode",
         "Requests of one session return to the same decode instance",
+        at=DECODE,
     ),
     "local_prefill": Entry(
         "Let decode compute short prompts itself instead of fetching their KV",
@@ -41,6 +44,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Give KV ports of its own, or a traffic class with a guaranteed share",
         "Ports, or switch configuration",
         "Something else (storage, checkpoints, another deployment) uses the ports that KV goes through",
+        at=BOTH,
     ),
     "measure_handover": Entry(
         "Read the hand-over elsewhere: the per-stage latency of prefill, decode's queues, the port counters",
@@ -51,26 +55,31 @@ ENTRIES: Mapping[str, Entry] = {
         "Find out which transport the transfer engine has chosen (its start-up log), and force RDMA or NVLink",
         "A restart of one role",
         "The host has a faster path than the one in use: port counters stay flat while KV moves",
+        at=BOTH,
     ),
     "check_topology": Entry(
         "Pair each device with its nearest NIC, and prefill with decode inside one rail or rack",
         "Re-deployment of one role",
         "Transfers of some pairs are slow and of others not",
+        at=BOTH,
     ),
     "larger_pages": Entry(
         "Use larger KV pages or blocks: fewer descriptors for the same bytes",
         "A coarser prefix cache, and memory lost in the last page of each request",
-        "Pages are small (1 to 16 tokens), and both roles take the same size",
+        "Pages are small (below 128 tokens), and both roles take the same size",
+        at=BOTH,
     ),
     "equal_parallelism": Entry(
         "Give prefill and decode the same tensor parallelism",
         "Devices, or latency of one role",
         "The cache has heads (GQA) and the two differ, so each head is sent in slices",
+        at=BOTH,
     ),
     "staging_buffer": Entry(
         "Gather the pieces in a staging buffer on both sides and send that",
         "Device memory for the buffer, and a copy",
         "Parallelism or layout differ between the roles and cannot be made equal",
+        at=BOTH,
     ),
     "restart_decode": Entry(
         "Restart decode instances one after the other: the pool is contiguous again",
@@ -91,15 +100,18 @@ ENTRIES: Mapping[str, Entry] = {
         "Give the transfer engine of prefill more threads",
         "CPU on prefill, which starves where it is bound by its CPU",
         "Prefill's CPU has time, and the transfer engine takes the number",
+        at=PREFILL,
     ),
     "more_transfer_queues": Entry(
         "Give the transfer engine more queues, one for each decode peer, after more threads",
         "Fewer threads for each queue: they share the pool of threads",
         "Prefill serves several decode peers; with one of them a single queue is used, whatever their number",
+        at=PREFILL,
     ),
     "check_shapes": Entry(
         "Make both sides agree on parallelism, page size and KV type",
         "A restart of one role",
-        "Failures began with a deployment, and every request between the two fails",
+        "The two sides differ in one of them, or every request between two instances fails",
+        at=BOTH,
     ),
 }

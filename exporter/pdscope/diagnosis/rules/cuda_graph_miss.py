@@ -47,5 +47,5 @@ RULE = Rule(
         Threshold("share", 0.2, Unit.RATIO, "of decode steps outside graphs, which take about three times as long"),
         Threshold("memory", 0.68, Unit.RATIO, "of the theoretical bandwidth, from which memory is what steps wait for"),
     ),
-    remedies=("capture_larger_graphs", "limit_running_to_graphs"),
+    remedies=("capture_graphs", "capture_larger_graphs", "limit_running_to_graphs"),
 )

@@ -8,7 +8,7 @@ from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import Quality, SignalId
 from pdscope.model.topology import Instance, Role
-from pdscope.model.units import Unit
+from pdscope.model.units import Unit, format_quantity
 
 
 def evaluate(case: Case) -> Iterator[Finding]:
@@ -91,15 +91,23 @@ def _crawling(board: Bench) -> bool:
 def _why(board: Bench, slots: Truth, memory: Truth) -> str:
     running, usage = board.count(SignalId.RUNNING), board.text(SignalId.KV_USAGE_NET)
     if slots is Truth.TRUE:
-        return (
-            f"it is at its slot limit ({running} running of {board.count(SignalId.MAX_RUNNING)}, KV usage {usage} net)"
-        )
+        return f"it is at its slot limit ({_slots(board)}, KV usage {usage} net)"
     if memory is Truth.TRUE:
         return f"its KV memory has no room for the next request (usage {usage} net, {running} running)"
     return (
         f"neither its slots ({running} running) nor its KV pool ({usage} net) is used up, so memory that it holds in "
         "reserve, or a limit that it does not export, stops admission"
     )
+
+
+def _slots(board: Bench) -> str:
+    """Running requests and their limit, of one time: a limit that was lowered says nothing of what ran before it."""
+    running, limit = board.value(SignalId.RUNNING), board.value(SignalId.MAX_RUNNING)
+    share, count = board.value(SignalId.RUNNING_TO_LIMIT), board.count(SignalId.MAX_RUNNING)
+    if running is None or limit is None or share is None or running > limit:
+        return f"its limit is {count} now"
+    full = f", reached from {format_quantity(running / share, Unit.COUNT)} on" if running < limit and share else ""
+    return f"{board.count(SignalId.RUNNING)} running of {count}{full}"
 
 
 def _remedies(case: Case, slots: Truth, memory: Truth) -> tuple[str, ...]:
@@ -109,7 +117,9 @@ def _remedies(case: Case, slots: Truth, memory: Truth) -> tuple[str, ...]:
         # more slots stretch every step: no help where ITL is over already
         more = () if case.broken("itl") is Truth.TRUE else ("raise_running_limit",)
         return (*more, "add_decode", "shed_load")
-    return ("reserve_fewer_tokens", "add_decode", "shed_load")
+    # where nothing else is short and no limit of its slots is known, they are; a limit that is known is not reached
+    more = () if slots is Truth.FALSE or case.broken("itl") is Truth.TRUE else ("raise_running_limit",)
+    return ("reserve_fewer_tokens", *more, "add_decode", "shed_load")
 
 
 RULE = Rule(

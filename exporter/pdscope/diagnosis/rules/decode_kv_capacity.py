@@ -33,13 +33,23 @@ def evaluate(case: Case) -> Iterator[Finding]:
             remedies = RULE.remedies
         yield board.finding(
             truth,
-            headline=f"the KV pool of {instance.name} is full ({board.text(SignalId.KV_USAGE)} in use, "
-            f"{board.text(SignalId.KV_USAGE_NET)} net of KV in flight) and {tail}",
+            headline=_words(board, full, tail),
             strength=board.value(SignalId.KV_USAGE_NET) or 0.0,
             decisive=decisive,
             culprits=(instance.name,),
             remedies=remedies,
         )
+
+
+def _words(board: Bench, full: Truth, tail: str) -> str:
+    """A pool that has room on average was full in between: it would push nobody out otherwise."""
+    used, net = board.text(SignalId.KV_USAGE), board.text(SignalId.KV_USAGE_NET)
+    if full is Truth.TRUE:
+        return f"the KV pool of {board.scope.name} is full ({used} in use, {net} net of KV in flight) and {tail}"
+    return (
+        f"the KV pool of {board.scope.name} fills up again and again, with {used} in use on average ({net} net of KV "
+        f"in flight), and {tail}"
+    )
 
 
 def _by_its_own(board: Bench) -> Truth:

@@ -1,22 +1,43 @@
-"""Two sides whose settings do not fit each other."""
+"""Two sides that do not fit each other: prefill and decode, or the configuration and what is there."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pdscope.diagnosis.base import Bench, Case, Rule
+from pdscope.diagnosis.base import Bench, Case, Rule, bench
 from pdscope.model.finding import Finding, Op, Truth
 from pdscope.model.signal import SignalId, instance_scope
-from pdscope.model.topology import Role
+from pdscope.model.topology import Instance, Role
 
 
 def evaluate(case: Case) -> Iterator[Finding]:
+    """Prefill against decode where they run apart; per instance, the configuration against what is there."""
+    if case.deployment.disaggregated:
+        yield _between(case)
+    for instance in case.instances(*Role):
+        if case.signals.get(SignalId.CONTRADICTIONS, instance_scope(instance.name)) is not None:
+            yield _contradicted(case, instance)
+
+
+def _contradicted(case: Case, instance: Instance) -> Finding:
+    """What an instance and its devices are configured to be, and are not."""
+    board = bench(RULE, case, instance)
+    found = board.signal(SignalId.CONTRADICTIONS)
+    return board.finding(
+        board.weigh(SignalId.CONTRADICTIONS, Op.GT, 0.0),
+        headline=f"{instance.name} is not what is configured ({found.source if found else ''})",
+        strength=0.9,
+        decisive=(SignalId.CONTRADICTIONS,),
+        culprits=(instance.name,),
+        remedies=("correct_configuration",),
+    )
+
+
+def _between(case: Case) -> Finding:
     """Page size and KV type of prefill against those of decode: what one writes the other has to read.
 
     Unequal parallelism is healthy with most engines and not among them.
     """
-    if not case.deployment.disaggregated:
-        return
     board = Bench(RULE, case, case.signals.deployment)
     pages, types = _pages(board), _types(case)
     differences = [
@@ -24,11 +45,12 @@ def evaluate(case: Case) -> Iterator[Finding]:
     ]
     known = bool(board.evidence) or all(_kv_types(case, role) for role in _ROLES)
     truth = Truth.TRUE if differences else Truth.FALSE if known else Truth.UNKNOWN
-    yield board.finding(
+    return board.finding(
         truth,
         headline=f"prefill and decode do not fit each other: {'; '.join(differences)}",
         strength=0.7,
         decisive=(SignalId.PAGE_TOKENS,) if pages else (),
+        remedies=("check_shapes",),
     )
 
 
@@ -77,5 +99,5 @@ RULE = Rule(
     id="engine_setting",
     verdict=None,
     evaluate=evaluate,
-    remedies=("check_shapes",),
+    remedies=("check_shapes", "correct_configuration"),
 )

@@ -12,17 +12,19 @@ from pdscope.model.units import Unit
 
 
 def evaluate(case: Case) -> Iterator[Finding]:
-    """Per instance that is asked live: nothing has answered several times in a row."""
+    """Per instance: nothing has answered, or left a page in the recording, several times in a row."""
     for instance in case.instances(*Role):
         board = bench(RULE, case, instance)
         if board.signal(SignalId.SILENT_SCRAPES) is None:
             continue
         failing = board.weigh(SignalId.SILENT_SCRAPES, Op.GE, "failures")
-        answers = board.weigh(SignalId.ANSWERS, Op.GE, 1.0)
+        recorded = board.signal(SignalId.ANSWERS) is None
+        if not recorded:
+            failing &= ~board.weigh(SignalId.ANSWERS, Op.GE, 1.0)
         yield board.finding(
-            failing & ~answers,
+            failing,
             headline=f"{instance.name} ({instance.role}) does not answer; {board.count(SignalId.SILENT_SCRAPES)} "
-            "scrapes in a row have failed",
+            f"scrapes in a row have {'left no page at the end of the recording' if recorded else 'failed'}",
             strength=0.9,
             decisive=(SignalId.SILENT_SCRAPES,),
             culprits=(instance.name,),

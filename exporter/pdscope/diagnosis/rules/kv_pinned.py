@@ -24,20 +24,36 @@ def evaluate(case: Case) -> Iterator[Finding]:
         full = board.weigh(SignalId.KV_USAGE, Op.GE, 1.0 - case.threshold(RULE, "free"))
         if board.signal(SignalId.KV_FREE_REQUESTS) is not None:  # the prompt at the head may be longer than the mean
             full |= board.weigh(SignalId.KV_FREE_REQUESTS, Op.LE, "fits")
-        full |= _expires(board)
+        expires = _expires(board)
         waiting = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, "queue")
         timed = board.signal(SignalId.PREFILL_WAIT_TTFT_SHARE) is not None
         if waiting is Truth.FALSE and timed and case.broken("ttft") is Truth.TRUE:
             waiting = board.weigh(SignalId.PREFILL_WAIT_TTFT_SHARE, Op.GE, "most")
         yield board.finding(
-            full & waiting & _still(board) & _decode_has_room(board) & _nothing_moves(board),
-            headline=f"{instance.name} holds {board.text(SignalId.KV_USAGE)} of its KV pool with "
-            f"{board.text(SignalId.RUNNING)} in computation while {board.text(SignalId.PREFILL_QUEUE)} wait: the pool "
-            "is full of finished prompts that nobody fetches, although decode has room",
+            (full | expires) & waiting & _still(board) & _decode_has_room(board) & _nothing_moves(board),
+            headline=_words(board, full),
             strength=0.8,
             decisive=(SignalId.KV_USAGE, SignalId.PREFILL_QUEUE, SignalId.ADMISSION_QUEUE),
             culprits=(instance.name,),
         )
+
+
+def _words(board: Bench, full: Truth) -> str:
+    """A queue that comes and goes stands empty at times, and a pool whose leases run out has room at times."""
+    queue = board.value(SignalId.PREFILL_QUEUE)
+    stands = queue is not None and queue >= board.case.threshold(RULE, "queue")
+    share = board.text(SignalId.PREFILL_WAIT_TTFT_SHARE)
+    waiting = (
+        f"{board.text(SignalId.PREFILL_QUEUE)} wait"
+        if stands
+        else f"requests, in a queue that comes and goes, wait there for {share} of TTFT"
+    )
+    state = "is full of" if full is Truth.TRUE else "fills up again and again with"
+    return (
+        f"{board.scope.name} holds {board.text(SignalId.KV_USAGE)} of its KV pool with "
+        f"{board.text(SignalId.RUNNING)} in computation while {waiting}: the pool {state} finished prompts that nobody "
+        "fetches, although decode has room"
+    )
 
 
 def _expires(board: Bench) -> Truth:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
@@ -15,6 +16,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
     """Per instance of a split deployment: failure counters rise, and decode's limit does not explain them.
 
     A deadline counts from arrival, so requests that queue in front of a full decode fail it: that is the limit's fault.
+    So do those that queue in front of prefill for as long as deadlines are: then the failures stand beside the verdict
+    on that queue.
     """
     if not case.deployment.disaggregated:
         return
@@ -32,14 +35,16 @@ def _judge(case: Case, instance: Instance) -> Finding:
         # one bad request in thousands is no bottleneck
         failing &= Truth.of(rate >= case.threshold(RULE, "share") * (served + rate))
     truth = failing & ~_decode_at_limit(board)
-    return board.finding(
+    late = _prefill_outlasts_deadlines(board) if truth is Truth.TRUE else None
+    found = board.finding(
         truth,
         headline=f"KV transfers or bootstraps fail on {instance.name}: {board.text(SignalId.FAILURES_PER_SECOND)} "
-        f"beside {board.text(SignalId.REQUESTS_PER_SECOND)} that finish",
+        f"beside {board.text(SignalId.REQUESTS_PER_SECOND)} that finish{_by_the_queue(board, late)}",
         strength=1.0 if not served else min(1.0, (rate or 0.0) / served),
         decisive=(SignalId.FAILURES_PER_SECOND,),
         culprits=(instance.name,),
     )
+    return replace(found, before=Verdict.DECODE_HBM_BANDWIDTH) if late is not None else found
 
 
 def _stall(case: Case, instance: Instance) -> Finding:
@@ -80,6 +85,23 @@ def _decode_at_limit(board: Bench) -> Truth:
     return Truth.FALSE
 
 
+def _prefill_outlasts_deadlines(board: Bench) -> Instance | None:
+    """A prefill instance in whose standing queue requests wait about as long as a deadline. Unknown counts as none."""
+    for instance in board.case.instances(Role.PREFILL):
+        scope = instance_scope(instance.name)
+        stands = board.weigh(SignalId.PREFILL_QUEUE, Op.GE, 1.0, scope)
+        if (stands & board.weigh(SignalId.PREFILL_WAIT, Op.GE, "deadline", scope)) is Truth.TRUE:
+            return instance
+    return None
+
+
+def _by_the_queue(board: Bench, instance: Instance | None) -> str:
+    if instance is None:
+        return ""
+    wait = board.text(SignalId.PREFILL_WAIT, instance_scope(instance.name))
+    return f"; they wait for prefill on {instance.name} for {wait}, about as long as deadlines allow"
+
+
 RULE = Rule(
     id="kv_transfer_failing",
     verdict=Verdict.KV_TRANSFER_FAILING,
@@ -87,6 +109,7 @@ RULE = Rule(
     thresholds=(
         Threshold("share", 0.01, Unit.RATIO, "failures by all that ends, from which they count"),
         Threshold("free", 0.1, Unit.RATIO, "of decode's pool, where the size of a prompt is not known"),
+        Threshold("deadline", 150, Unit.SECONDS, "wait for prefill that uses up deadlines: half of SGLang's 300 s"),
         Threshold("stall", 20, Unit.SECONDS, "without a token or a byte; transfers that work take less"),
     ),
     remedies=("fix_transport", "check_shapes"),

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
-from pdscope.diagnosis.handover import POSTING, hurts, posting_explains
+from pdscope.diagnosis.handover import POSTING, heads_are_cut, hurts, posting_explains
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import Scope, ScopeKind, SignalId
-from pdscope.model.topology import Attention, Role
+from pdscope.model.topology import Role
 from pdscope.model.units import Unit
 
 _LINK = Scope(ScopeKind.LINK, "prefill->decode")
@@ -33,7 +33,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
     scattered = falling & board.weigh(SignalId.TRANSFER_IN_FLIGHT, Op.GE, "many")
     slow = board.weigh(SignalId.MOVING_SHARE, Op.LT, "slow")
     room = board.weigh(SignalId.LINK_UTILIZATION, Op.LT, "room")
-    guessed = (scattered | _cut(board)) & small
+    guessed = (scattered | Truth.of(heads_are_cut(case))) & small
     guessed = (guessed if timed else guessed | posting) & slow & room
     decisive = SignalId.POST_SHARE if timed and posting is Truth.TRUE else SignalId.DESCRIPTOR_BYTES
     busy = _posts_all_the_time(case)
@@ -53,21 +53,12 @@ def _posts_all_the_time(case: Case) -> bool:
     return busy is not None and busy >= case.threshold(RULE, "busy")
 
 
-def _cut(board: Bench) -> Truth:
-    """Unequal tensor parallelism slices the heads of a GQA cache."""
-    deployment = board.case.deployment
-    shape = deployment.model.kv or deployment.model.file_kv
-    sides = [{i.attention_ranks for i in deployment.of_role(role)} for role in (Role.PREFILL, Role.DECODE)]
-    return Truth.of(shape is not None and shape.attention is not Attention.MLA and sides[0] != sides[1])
-
-
 def _words(board: Bench, posting: Truth, scattered: Truth, *, timed: bool) -> str:
     pieces = f"pieces of {board.text(SignalId.DESCRIPTOR_BYTES)}"
     took = f"a transfer takes {board.text(SignalId.TRANSFER_TIME)}, {board.text(SignalId.TRANSFER_TTFT_SHARE)} of TTFT"
     if timed and posting is Truth.TRUE:
         if board.signal(SignalId.POST_BUSY) is not None and _posts_all_the_time(board.case):
-            busy = board.text(SignalId.POST_BUSY)
-            return f"{took}; decode posts {pieces} for {busy} of the time, and its steps wait for that"
+            return f"{took}; decode posts {pieces} {_how_long(board)}, and its steps wait for that"
         return f"{took}, {board.text(SignalId.POST_SHARE)} of it to post {pieces}"
     full = f"the link is {board.text(SignalId.LINK_UTILIZATION)} full"
     if scattered is Truth.TRUE:
@@ -79,6 +70,14 @@ def _words(board: Bench, posting: Truth, scattered: Truth, *, timed: bool) -> st
         pace = board.text(SignalId.DESCRIPTOR_TIME)
         return f"{took}; it goes in {pieces}, one every {pace} on a rank: as fast as they can be posted, while {full}"
     return f"{took}; unequal tensor parallelism cuts the cache into {pieces}, while {full}"
+
+
+def _how_long(board: Bench) -> str:
+    """A rank that posts several transfers at once spends more than a second in each second."""
+    busy = board.value(SignalId.POST_BUSY) or 0.0
+    if busy <= 1:
+        return f"for {board.text(SignalId.POST_BUSY)} of the time"
+    return f"all the time, {busy:.3g} transfers at once on each rank"
 
 
 RULE = Rule(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
-from pdscope.diagnosis.handover import POSTING, hurts, posting_explains
+from pdscope.diagnosis.handover import POSTING, heads_are_cut, hurts, posting_explains
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import Scope, ScopeKind, SignalId
 from pdscope.model.units import Unit
@@ -19,6 +20,9 @@ def evaluate(case: Case) -> Iterator[Finding]:
     Judged only where one transfer at the threshold's speed would take longer than an engine step: a quick transfer of
     few bytes is rounded up to the step in which it is noticed, and its speed says nothing. With TTFT within its
     objective a slow way hurts nobody.
+
+    Where unequal parallelism cuts heads into slices and no engine times the posting, pieces are far smaller than a page
+    and nobody knows how small: then the slices are the nearer cause, and the path is named only if they are not.
     """
     if not case.deployment.disaggregated:
         return
@@ -28,12 +32,14 @@ def evaluate(case: Case) -> Iterator[Finding]:
     crawls = board.weigh(SignalId.MOVING_SHARE, Op.LT, "share")
     lopsided = _lopsided(board)
     decisive = SignalId.MOVING_SHARE if crawls is Truth.TRUE else SignalId.NIC_IMBALANCE
-    yield board.finding(
+    sliced = heads_are_cut(case) and board.signal(SignalId.POST_SHARE) is None and lopsided is not Truth.TRUE
+    found = board.finding(
         ((crawls & visible & ~posting_explains(board)) | lopsided) & late & hurts(case),
         headline=_words(board, crawls),
         strength=0.8,
         decisive=(decisive, SignalId.TRANSFER_TTFT_SHARE),
     )
+    yield replace(found, before=Verdict.KV_TRANSFER_SETUP) if sliced else found
 
 
 def _lopsided(board: Bench) -> Truth:

@@ -57,9 +57,9 @@ def _between(case: Case, role: Role, members: Sequence[Instance]) -> Finding:
         strength=min(1.0, least[hot] / (4 * max(1.0, most[cold]))),
         decisive=(SignalId.WORK_LEAST,),
         culprits=culprits,
-        at_best=Quality.DERIVED if _more_than_all(case, len(members), len(culprits)) else Quality.MEASURED,
+        at_best=Quality.DERIVED if slow or _more_than_all(case, len(members), len(culprits)) else Quality.MEASURED,
     )
-    # what makes an instance slow explains why requests pile up on it, so it comes first
+    # what makes an instance slow explains why requests pile up on it, so it comes first; unseen, it is not ruled out
     return replace(found, before=Verdict.FRONTEND_BOUND) if slow else replace(found, outranks=_QUEUES)
 
 
@@ -124,7 +124,7 @@ def _between_ranks(board: Bench, role: Role) -> Finding:
     over = board.weigh(SignalId.RANK_IMBALANCE, Op.GE, "ratio")
     apart = board.weigh(SignalId.RANK_EXCESS, Op.GE, "difference")
     signal = board.signal(SignalId.RANK_IMBALANCE)
-    return board.finding(
+    found = board.finding(
         over & apart & _hurt(board, role),
         headline=f"the data-parallel ranks of {board.scope.name} are {board.text(SignalId.RANK_EXCESS)} apart: "
         f"{signal.source if signal else ''}",
@@ -132,6 +132,7 @@ def _between_ranks(board: Bench, role: Role) -> Finding:
         decisive=(SignalId.RANK_IMBALANCE,),
         culprits=(board.scope.name,),
     )
+    return replace(found, outranks=_QUEUES)  # the queue is that of the hot rank: the others have room
 
 
 RULE = Rule(
@@ -147,5 +148,5 @@ RULE = Rule(
         Threshold("load", 0.9, Unit.RATIO, "arrivals by what all could serve; above, balance alone is not enough"),
         Threshold("output", 1.2, Unit.RATIO, "tokens of the fullest by those of the emptiest: below, it is only slow"),
     ),
-    remedies=("router_policy", "less_affinity", "reset_router_state"),
+    remedies=("balance_ranks", "router_policy", "less_affinity", "reset_router_state"),
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from pdscope.diagnosis.base import Bench, Case, Rule, bench, objectives
+from pdscope.diagnosis.transfer_wait import transfer_wait
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import SignalId
 from pdscope.model.units import format_quantity
@@ -24,7 +25,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
             f"{format_quantity(e.value, e.unit)} is over its objective of {format_quantity(e.threshold, e.unit)}"
             for e in over
         )
-    yield board.finding(broken | waiting, headline=headline, strength=0.5)
+    wait = transfer_wait(case)
+    yield board.finding(broken | waiting, headline=f"{headline}; {wait}" if wait else headline, strength=0.5)
 
 
 def _objectives(board: Bench) -> Truth:

@@ -86,6 +86,7 @@ def _traffic() -> tuple[Panel, ...]:
             "Tokens a second of prompts, cached ones included.",
             Kind.LINES,
             rates(_M.PROMPT_TOKENS, _ROLE),
+            Unit.TOKENS_PER_SECOND,
             width=8,
         ),
         Panel(
@@ -93,6 +94,7 @@ def _traffic() -> tuple[Panel, ...]:
             "Tokens a second. Prefill makes one a request; more says that it decodes as well.",
             Kind.LINES,
             rates(_M.GENERATED_TOKENS, _ROLE),
+            Unit.TOKENS_PER_SECOND,
             width=8,
         ),
         Panel(
@@ -171,6 +173,7 @@ def _transfer(places: Places) -> tuple[Panel, ...]:
             "A second. SGLang prints the series with its first failure.",
             Kind.LINES,
             rates(_M.TRANSFER_FAILURES, _WORKER, by_worker=True),
+            Unit.EVENTS_PER_SECOND,
             links=(Link("Failing transfers", places.page("rules/kv_transfer_failing.md")),),
         ),
     )
@@ -195,6 +198,7 @@ def _decode(places: Places) -> tuple[Panel, ...]:
             "with the first of them.",
             Kind.LINES,
             rates(_M.PREEMPTIONS, _WORKER, by_worker=True),
+            Unit.EVENTS_PER_SECOND,
             links=capacity,
         ),
     )

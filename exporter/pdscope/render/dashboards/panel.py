@@ -35,13 +35,15 @@ class Unit(StrEnum):
     BYTES_PER_SECOND = "Bps"
     BYTES = "bytes"
     REQUESTS_PER_SECOND = "reqps"
+    TOKENS_PER_SECOND = "si:tok/s"
+    EVENTS_PER_SECOND = "cps"
     NUMBER = "short"
 
 
 _UNITS = (
     ("_bytes_per_second", Unit.BYTES_PER_SECOND),
     ("requests_per_second", Unit.REQUESTS_PER_SECOND),
-    ("tokens_per_second", Unit.NUMBER),
+    ("tokens_per_second", Unit.TOKENS_PER_SECOND),
     ("role_imbalance_ratio", Unit.NUMBER),  # a factor from 1 upwards, no share
     ("_ratio", Unit.RATIO),
     ("_bytes_per_token", Unit.BYTES),

@@ -123,6 +123,7 @@ def _sources(places: Places) -> tuple[Panel, ...]:
             "By reason, a second. Absent while none has failed since pdscope was started.",
             Kind.LINES,
             (Query(failures, "{{target}} ({{source}}): {{reason}}"),),
+            Unit.EVENTS_PER_SECOND,
             width=8,
             links=(down,),
         ),

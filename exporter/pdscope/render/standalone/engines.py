@@ -18,6 +18,9 @@ VLLM = vllm.ADAPTERS[0]
 ENGINES = (SGLANG, VLLM)
 ROUTERS = (*smg.ADAPTERS, *vllm_router.ADAPTERS, *llm_d.ADAPTERS)
 
+OWN_LABELS = frozenset({"deployment", "role", "le", "bound", "verdict", "stage", "severity", "routing", "threshold"})
+"""Labels with a meaning of their own in the rules: no label of a target may stand for another one of these names."""
+
 _LATER_LABELS = frozenset({"is_streaming"})
 """Labels that came after their series: a series without them is meant as well."""
 

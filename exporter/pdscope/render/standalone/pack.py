@@ -28,7 +28,7 @@ _HEAD = """\
 #
 # ---------------------------------------------------------------------------------------------------------------------
 # EDIT THE FIRST GROUP, and nothing else: one block a deployment. Or let the file be written from a pdscope.yml:
-#   python scripts/generate_rules.py --output ./mine --standalone-config pdscope.yml
+#   .venv/bin/python scripts/generate_rules.py --output ./mine --standalone-config pdscope.yml
 # What is taken out of it stays without a verdict; nothing is assumed in its place.
 # ---------------------------------------------------------------------------------------------------------------------
 """

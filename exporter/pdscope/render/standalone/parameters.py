@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pdscope.analysis import kv, link
 from pdscope.diagnosis.base import Rule
 from pdscope.diagnosis.engine import discover
-from pdscope.model.topology import Deployment, Role, Routing
+from pdscope.model.topology import Deployment, LinkScope, Role, Routing
 from pdscope.render.alerting.promql import Recorded, select
 
 PREFIX = "pdscope_standalone:"
@@ -49,6 +49,8 @@ class Parameters:
         max_running_requests: limit of running requests of each decode instance.
         routing: whether decode is asked before prefill has answered; None: by engine, as the daemon has it.
         thresholds: `rule.name` -> number, over the daemon's defaults.
+        unsized: names of the instances for lack of whose size something is not told: the capacity, which is that of
+            all devices, or the bytes of a token, of which every rank of decode may get a copy.
     """
 
     deployment: str
@@ -59,14 +61,24 @@ class Parameters:
     max_running_requests: float | None = None
     routing: Routing | None = None
     thresholds: Mapping[str, float] = field(default_factory=dict)
+    unsized: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, deployment: Deployment) -> Parameters:
-        """The same numbers that the daemon has from its configuration."""
+    def of(cls, deployment: Deployment, unsized: Collection[str] = ()) -> Parameters:
+        """The same numbers that the daemon has from its configuration.
+
+        Args:
+            deployment: as configured; nobody has asked the engines.
+            unsized: names of instances whose tensor parallelism is not configured: `Instance` has 1 there, which the
+                daemon corrects when the engine says otherwise, and nobody would here.
+        """
         prefill, decode = deployment.of_role(Role.PREFILL), deployment.of_role(Role.DECODE)
         usable = link.capacity(deployment.interconnect, prefill, decode) if deployment.interconnect else None
+        by_device = deployment.interconnect is not None and deployment.interconnect.scope is LinkScope.DEVICE
         shape = deployment.model.kv or deployment.model.file_kv
         ranks = max((i.attention_ranks for i in decode), default=1)
+        receivers = tuple(i.name for i in decode if i.name in unsized)
+        devices = tuple(i.name for i in (*prefill, *decode) if by_device and i.name in unsized)
         routers = [i.profile.routing for i in deployment.of_role(Role.ROUTER) if i.profile.routing is not None]
         limits = {i.max_running for i in decode}
         limit = limits.pop() if len(limits) == 1 else None  # one number can only stand for equal instances
@@ -74,17 +86,22 @@ class Parameters:
             deployment=deployment.name,
             slo_ttft_p50_seconds=deployment.slo.ttft_p50_seconds,
             slo_itl_p50_seconds=deployment.slo.itl_p50_seconds,
-            kv_bytes_per_token=kv.bytes_per_token(shape) * kv.wire_copies(shape, ranks) if shape else None,
-            interconnect_bytes_per_second=usable.bytes_per_second if usable else None,
+            kv_bytes_per_token=(
+                kv.bytes_per_token(shape) * kv.wire_copies(shape, ranks) if shape and not receivers else None
+            ),
+            interconnect_bytes_per_second=usable.bytes_per_second if usable and not devices else None,
             max_running_requests=limit,
             routing=deployment.routing or next(iter(routers), None),
             thresholds=deployment.thresholds,
+            unsized=devices or receivers,
         )
 
     @property
     def unknown(self) -> tuple[str, ...]:
         """Names of what is missing and keeps verdicts unknown."""
-        needed = ("slo_ttft_p50_seconds", "slo_itl_p50_seconds", "interconnect_bytes_per_second")
+        needed = ["slo_ttft_p50_seconds", "slo_itl_p50_seconds", "interconnect_bytes_per_second"]
+        if self.unsized:
+            needed.append("kv_bytes_per_token")
         return tuple(name for name in needed if getattr(self, name) is None)
 
 

@@ -15,25 +15,21 @@ from pdscope.model.metric import Fact, Metric
 from pdscope.model.topology import EngineProfile, Role, Routing
 from pdscope.sources.adapter import Adapter, Series
 from pdscope.sources.promises import promise
+from pdscope.sources.settings import dynamo as settings
 
 PROFILE = EngineProfile(
     name="dynamo",
     routing=Routing.CONCURRENT,
     prefill_finish_includes_transfer=True,
     default_page_tokens=64,
-    settings={
-        "raise_running_limit": "the engine's own limit (--max-num-seqs of vLLM, --max-running-requests of SGLang)",
-        "limit_running": "the engine's own limit (--max-num-seqs of vLLM, --max-running-requests of SGLang)",
-        "restore_metrics": "DYN_SYSTEM_PORT on each worker: without it a worker has no page",
-        "add_prefill": "replicas of the prefill worker (the planner's `num_prefill_replicas`)",
-        "add_decode": "replicas of the decode worker (the planner's `num_decode_replicas`)",
-    },
+    settings=settings.SETTINGS,
+    queries=settings.QUERIES,
     enable={
         "metrics": "DYN_SYSTEM_PORT on each worker",
         "max_running_requests": "max_running of the instance in the configuration",
         "prefill_busy_ratio": "device telemetry (dcgm-exporter)",
     },
-    workers="curl {url}/metrics | grep dynamo_frontend_worker_ (load of each worker, by worker_id and worker_type)",
+    workers="curl -s {url}/metrics | grep dynamo_frontend_worker_  # load of each worker, by worker_id and worker_type",
 )
 
 # Prometheus renames a label that its own target labels hide, and may have renamed the worker's.
@@ -42,6 +38,7 @@ _GENERATE = {"dynamo_endpoint": "generate", "exported_endpoint": "generate"}
 FRONTEND = Adapter(
     name="dynamo",
     probe=("dynamo_frontend_",),
+    prefix_setting="DYN_METRICS_PREFIX",
     router=True,
     rank_labels=("worker_id",),  # in decimal; the worker's own page writes it in hexadecimal
     facts={Fact.MODEL: "model"},
@@ -67,6 +64,7 @@ FRONTEND = Adapter(
 WORKER = Adapter(
     name="dynamo_worker",
     probe=("dynamo_component_",),
+    prefix_setting="DYN_METRICS_PREFIX",
     facts={Fact.ROLE: "dynamo_component", Fact.WORKER_ID: "worker_id"},
     roles={"prefill": Role.PREFILL, "backend": Role.DECODE},
     profile=PROFILE,

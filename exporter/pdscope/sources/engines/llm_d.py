@@ -14,12 +14,14 @@ from pdscope.model.metric import Fact, Metric
 from pdscope.model.topology import EngineProfile, Routing
 from pdscope.sources.adapter import Adapter, Series
 from pdscope.sources.promises import promise
+from pdscope.sources.settings.routers import LLM_D
 
 PROFILE = EngineProfile(
     name="llm_d",
     routing=Routing.SEQUENTIAL,  # its sidecar asks prefill first and decode with prefill's answer
     enable={"metrics": "the metrics port of the endpoint picker (--metrics-port)"},
-    workers="inference_pool_per_pod_queue_size (PromQL: the queue of each pod, by model_server_pod)",
+    settings=LLM_D,
+    workers="curl -s {url}/metrics | grep inference_pool_per_pod_queue_size  # the queue of each pod",
 )
 
 ADAPTERS = (

@@ -24,6 +24,7 @@ from pdscope.model.metric import Fact, Metric
 from pdscope.model.topology import EngineProfile, Role, Routing
 from pdscope.sources.adapter import Adapter, InfoLabel, Series
 from pdscope.sources.promises import promise
+from pdscope.sources.settings import sglang as settings
 
 _MIB = 2.0**20
 _GIB = 2.0**30
@@ -37,10 +38,15 @@ def _stage(name: str) -> tuple[Series, ...]:
     return (Series("sglang:per_stage_req_latency_seconds", {"stage": name}, lazy=True),)
 
 
-# prefill and decode are profiled apart: the two options exclude each other
+# of live traffic and with nothing to fill in: a router's serving address is not known
 _PROFILE = (
-    "python -m sglang.bench_serving --backend sglang --base-url ROUTER --profile --pd-separated "
-    "--profile-{role}-url {{url}} (SGLANG_TORCH_PROFILER_DIR on the servers; sglang.benchmark.serving in 0.5.23)"
+    "curl -X POST {url}/start_profile -H 'Content-Type: application/json' -d '{{\"num_steps\": 20}}'  "
+    "# stops by itself; traces go to SGLANG_TORCH_PROFILER_DIR of the server; with a key, add it as a bearer token"
+)
+# prefill and decode are profiled apart: the two options exclude each other
+_PROFILE_APART = (
+    "; with a load of its own through the router: sglang.bench_serving --profile --pd-separated "
+    "--profile-$role-url {url}"
 )
 
 PROFILE = EngineProfile(
@@ -50,41 +56,18 @@ PROFILE = EngineProfile(
     dp_splits_tp=True,
     replicates_mla=True,
     default_page_tokens=1,
-    settings={
-        "raise_running_limit": "--max-running-requests",
-        "limit_running": "--max-running-requests",
-        "limit_running_to_graphs": "--max-running-requests",
-        "free_decode_memory": "--mem-fraction-static",
-        "free_prefill_memory": "--mem-fraction-static",
-        "reserve_fewer_tokens": "--num-reserved-decode-tokens",
-        "quantise_kv": "--kv-cache-dtype fp8_e4m3",
-        "decode_prefix_cache": "--disaggregation-decode-enable-radix-cache",
-        "separate_long_prompts": "--chunked-prefill-size",
-        "raise_token_budget": "--max-prefill-tokens, --chunked-prefill-size",
-        "use_more_nics": "--disaggregation-ib-device (a list, or JSON by device)",
-        "check_topology": "--disaggregation-ib-device (JSON by device)",
-        "check_transport": "--disaggregation-transfer-backend (mooncake_tcp forces TCP), MOONCAKE_PROTOCOL=rdma",
-        "more_tensor_parallel": "--tp-size",
-        "equal_parallelism": "--tp-size on both roles",
-        "larger_pages": "--page-size on both roles",
-        "check_shapes": "--page-size, --kv-cache-dtype, --tp-size on both roles",
-        "staging_buffer": "SGLANG_DISAGG_STAGING_BUFFER=1 (0.5.10 and newer; Mooncake and NIXL, not with MLA)",
-        "more_transfer_threads": "SGLANG_DISAGGREGATION_THREAD_POOL_SIZE on prefill (Mooncake and Ascend only)",
-        "more_transfer_queues": "SGLANG_DISAGGREGATION_QUEUE_SIZE on prefill, at most the thread pool (Mooncake)",
-        "fewer_stream_events": "--stream-interval",
-        "restore_metrics": "--enable-metrics: without it /metrics is 404",
-        "fewer_series": "without --enable-metrics-for-all-schedulers; --bucket-time-to-first-token and the like",
-    },
+    settings=settings.SETTINGS,
+    lacks=settings.LACKS,
+    queries=settings.QUERIES,
     enable={
         "metrics": "--enable-metrics",
         "max_running_requests": "/v1/loads (0.5.17 and newer), or max_running of the instance in the configuration",
         "prefill_busy_ratio": "/v1/loads (SGLang 0.5.17 and newer), or SGLANG_ENABLE_METRICS_DEVICE_TIMER=1",
     },
     profiling={
-        Role.PREFILL: _PROFILE.format(role="prefill"),
-        Role.DECODE: _PROFILE.format(role="decode"),
-        Role.UNIFIED: "python -m sglang.bench_serving --backend sglang --profile --base-url {url} "
-        "(SGLANG_TORCH_PROFILER_DIR on the server)",
+        Role.PREFILL: _PROFILE + _PROFILE_APART.replace("$role", "prefill"),
+        Role.DECODE: _PROFILE + _PROFILE_APART.replace("$role", "decode"),
+        Role.UNIFIED: _PROFILE,
     },
 )
 
@@ -177,6 +160,7 @@ METRICS = Adapter(
         ),
         Metric.TTFT: (Series("sglang:time_to_first_token_seconds", _STREAMING, lazy=True),),
         Metric.ITL: (Series("sglang:inter_token_latency_seconds", lazy=True),),
+        Metric.TPOT: (Series("sglang:request_time_per_output_token_seconds", _STREAMING, lazy=True),),  # from 0.5.22
         Metric.PROMPT_LENGTH: (Series("sglang:prompt_tokens_histogram"),),
         Metric.QUEUE_TIME: (
             Series("sglang:queue_time_seconds", lazy=True),

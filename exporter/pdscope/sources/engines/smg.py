@@ -15,11 +15,13 @@ from pdscope.model.metric import Fact, Metric
 from pdscope.model.topology import EngineProfile
 from pdscope.sources.adapter import Adapter, Series
 from pdscope.sources.promises import promise
+from pdscope.sources.settings.routers import SMG
 
 PROFILE = EngineProfile(
     name="smg",
     enable={"metrics": "--prometheus-host and --prometheus-port of the gateway"},
-    workers="curl ROUTER/workers (the workers that the gateway sees; at its serving port, not {url})",
+    settings=SMG,
+    workers="curl -s {url}/metrics | grep smg_worker_  # health, breaker and load of each worker that the gateway sees",
 )
 
 ADAPTERS = (

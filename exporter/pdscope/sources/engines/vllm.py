@@ -15,6 +15,7 @@ from pdscope.model.metric import Fact, Metric
 from pdscope.model.topology import EngineProfile, Role, Routing
 from pdscope.sources.adapter import Adapter, InfoLabel, Series
 from pdscope.sources.promises import promise
+from pdscope.sources.settings import vllm as settings
 
 
 def _fetch(stage: str) -> tuple[Series, ...]:
@@ -27,15 +28,10 @@ def _tokens(source: str) -> tuple[Series, ...]:
 
 _POSITIVE = (1e-300, 1.7e308)
 
-_LEASE = (
-    "kv_lease_duration in kv_connector_extra_config of prefill, 30 s (NIXL, 0.22 and newer; "
-    "VLLM_NIXL_ABORT_REQUEST_TIMEOUT before, ignored since)"
-)
-
 _PROFILING = (
-    "curl -X POST {url}/start_profile, some requests, curl -X POST {url}/stop_profile (the server started with "
-    '--profiler-config \'{{"profiler": "torch", "torch_profiler_dir": "DIR"}}\' since 0.13, VLLM_TORCH_PROFILER_DIR '
-    "before)"
+    "curl -X POST {url}/start_profile && sleep 10 && curl -X POST {url}/stop_profile  # the server has to be started "
+    'with --profiler-config \'{{"profiler": "torch", "torch_profiler_dir": "/tmp/traces"}}\' (0.13 and newer; '
+    "VLLM_TORCH_PROFILER_DIR before)"
 )
 
 PROFILE = EngineProfile(
@@ -44,28 +40,9 @@ PROFILE = EngineProfile(
     prefill_finish_includes_transfer=False,
     replicates_mla=True,
     default_page_tokens=16,
-    settings={
-        "raise_running_limit": "--max-num-seqs",
-        "limit_running": "--max-num-seqs",
-        "limit_running_to_graphs": "--max-num-seqs",
-        "free_decode_memory": "--gpu-memory-utilization",
-        "free_prefill_memory": "--gpu-memory-utilization",
-        "quantise_kv": "--kv-cache-dtype fp8",
-        "decode_prefix_cache": "--enable-prefix-caching on decode",
-        "raise_token_budget": "--max-num-batched-tokens",
-        "use_more_nics": "UCX_NET_DEVICES",
-        "check_transport": "UCX_TLS and UCX_NET_DEVICES (NIXL); mooncake_protocol of the connector (Mooncake)",
-        "more_tensor_parallel": "--tensor-parallel-size",
-        "equal_parallelism": "--tensor-parallel-size on both roles",
-        "larger_pages": "--block-size on both roles",
-        "check_shapes": "--block-size, --kv-cache-dtype, --tensor-parallel-size on both roles",
-        "longer_lease": _LEASE,
-        "shorter_lease": _LEASE,
-        "scale_frontend": "--api-server-count",
-        "capture_graphs": "without --enforce-eager",
-        "restore_metrics": "without --disable-log-stats: with it there is no metric at all",
-        "fewer_series": "--custom-histogram-buckets (0.32 and newer)",
-    },
+    settings=settings.SETTINGS,
+    lacks=settings.LACKS,
+    queries=settings.QUERIES,
     enable={
         "metrics": "remove --disable-log-stats",
         "max_running_requests": "max_running of the instance in the configuration: vLLM exports --max-num-seqs nowhere",
@@ -139,6 +116,7 @@ ADAPTERS = (
                 Series("vllm:inter_token_latency_seconds"),
                 Series("vllm:time_per_output_token_seconds"),  # up to 0.11
             ),
+            Metric.TPOT: (Series("vllm:request_time_per_output_token_seconds"),),  # from 0.11; on prefill all are 0
             Metric.PROMPT_LENGTH: (Series("vllm:request_prompt_tokens"),),
             Metric.QUEUE_TIME: (Series("vllm:request_queue_time_seconds"),),
             Metric.PREFILL_TIME: (Series("vllm:request_prefill_time_seconds"),),

@@ -10,12 +10,14 @@ from pdscope.model.metric import Metric
 from pdscope.model.topology import EngineProfile, Routing
 from pdscope.sources.adapter import Adapter, Series
 from pdscope.sources.promises import promise
+from pdscope.sources.settings.routers import VLLM_ROUTER
 
 PROFILE = EngineProfile(
     name="vllm_router",
     routing=Routing.SEQUENTIAL,
     enable={"metrics": "--prometheus-port of the router"},
-    workers="curl ROUTER/workers (role, health and load of each worker; at its serving port, not {url})",
+    settings=VLLM_ROUTER,
+    workers="curl -s {url}/metrics | grep vllm_router_  # health and load of each worker that the router sees",
 )
 
 ADAPTERS = (
