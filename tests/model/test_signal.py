@@ -65,7 +65,8 @@ def test_a_name_that_counts_says_what() -> None:
     """No quantity with a dimension falls through to a plain count."""
     plain = {s for s in SignalId if s.unit is Unit.COUNT}
     counted = {SignalId.SCRAPES, SignalId.SILENT_SCRAPES, SignalId.KV_FREE_REQUESTS, SignalId.TRANSFER_FLOOR_STEPS}
-    assert plain == counted | {SignalId.CONTRADICTIONS, SignalId.DEVICE_FAULT}
+    found = {SignalId.CONTRADICTIONS, SignalId.DEVICE_FAULT, SignalId.COUNTERS_JUMP, SignalId.HARDWARE_FAULTS}
+    assert plain == counted | found
 
 
 @pytest.mark.parametrize("qualities", list(itertools.permutations(Quality, 2)))

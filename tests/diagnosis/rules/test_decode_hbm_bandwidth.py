@@ -34,8 +34,9 @@ PINNED = STORIES["decode_hbm_bandwidth"]
         on("d0", {SignalId.HBM_UTILIZATION: 0.67}),
         {SignalId.ITL_P50: 0.05},
         {SignalId.ITL_P50: 0.02},
+        on("d0", {SignalId.ITL_TO_STEP: 3.8}),
     ],
-    ids=["memory calm", "ITL at its objective", "ITL within"],
+    ids=["memory calm", "ITL at its objective", "ITL within", "tokens wait behind decode"],
 )
 def test_silent(changes: Changes) -> None:
     """Full use of HBM is no fault while ITL is kept; high ITL beside a calm memory has another cause."""

@@ -14,7 +14,8 @@ from pdscope.model.units import Unit, format_quantity
 def evaluate(case: Case) -> Iterator[Finding]:
     """Per instance that decodes: ITL is over, and its memory interface is as busy as it gets.
 
-    Full use of HBM with ITL within its objective, or without one, is a batch of the right size and no fault. Measured
+    Full use of HBM with ITL within its objective, or without one, is a batch of the right size and no fault; and where
+    users wait for a token several times longer than a step takes, it is not the step that they wait for. Measured
     use decides where there is any; else the roofline may say that reading explains most of ITL. It cannot say that it
     does not: an estimate that explains little may lack what the engine does not export.
     """
@@ -31,9 +32,12 @@ def evaluate(case: Case) -> Iterator[Finding]:
 def _measured(board: Bench, instance: Instance, over: Truth) -> Finding:
     achievable = _achievable(board, instance)
     full = board.weigh(SignalId.HBM_UTILIZATION, Op.GE, board.case.threshold(RULE, "utilization") * achievable)
+    stretched = Truth.FALSE
+    if board.signal(SignalId.ITL_TO_STEP) is not None:
+        stretched = board.weigh(SignalId.ITL_TO_STEP, Op.GT, "itl_to_step")
     reached = (board.value(SignalId.HBM_UTILIZATION) or 0.0) / achievable if achievable > 0 else 1.0
     return board.finding(
-        over & full,
+        over & full & ~stretched,
         headline=f"the memory of {instance.name} works at {board.text(SignalId.HBM_UTILIZATION)} of its "
         f"theoretical bandwidth, {format_quantity(reached, Unit.RATIO)} of what can be had, with "
         f"{board.text(SignalId.RUNNING)} in the batch; ITL p50 is {board.text(SignalId.ITL_P50)}",
@@ -56,11 +60,17 @@ def _estimated(board: Bench, instance: Instance, over: Truth) -> Finding:
         over & reading,
         headline=f"by the roofline a step of {instance.name} has to read {board.text(SignalId.STEP_BYTES)} a device, "
         f"which takes {board.text(SignalId.STEP_PREDICTED)} and explains {board.text(SignalId.STEP_EXPLAINED)} of ITL "
-        f"p50, {board.text(SignalId.ITL_P50)}; no device telemetry confirms it",
+        f"p50, {board.text(SignalId.ITL_P50)}; {_told_by_devices(board)}",
         strength=(board.value(SignalId.STEP_EXPLAINED) or 0.0) / 2,
         decisive=(SignalId.STEP_EXPLAINED,),
         culprits=(instance.name,),
     )
+
+
+def _told_by_devices(board: Bench) -> str:
+    if board.signal(SignalId.HBM_MOST) is None:
+        return "no device telemetry confirms it"
+    return "which of the devices that are told of serve it is not sure"
 
 
 def _achievable(board: Bench, instance: Instance) -> float:
@@ -94,6 +104,9 @@ RULE = Rule(
         ),
         Threshold(
             "explained", 0.7, Unit.RATIO, "share of ITL that reading must explain by the roofline, without telemetry"
+        ),
+        Threshold(
+            "itl_to_step", 2.0, Unit.RATIO, "ITL by the step, over which the wait is behind decode (frontend_bound)"
         ),
         Threshold("impossible", 1.3, Unit.RATIO, "a step that should take longer than ITL refutes the estimate"),
     ),
