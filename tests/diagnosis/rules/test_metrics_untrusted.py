@@ -232,6 +232,15 @@ def test_devices_of_a_decode_at_work(figures: Figures, changes: Changes, truth: 
         assert "while it runs 48 requests and generates 800 tokens/s" in found.headline
 
 
+@pytest.mark.parametrize("story", ["cuda_graph_miss", "decode_kv_capacity", "kv_transfer_failing"])
+def test_what_is_seen_without_devices_is_named_all_the_same(story: str) -> None:
+    """No number of that answer contradicts itself; the doubt stands beside it."""
+    dead = changed(STORIES[story], {SignalId.ITL_P50: 0.08}, on("d0", {SignalId.DISTRUSTED_HBM: 0.0}))
+    diagnosis = verdict_of(dead).diagnosis
+    assert diagnosis.verdict is Verdict(story)
+    assert any(f.rule == RULE.id and f.truth is Truth.TRUE for f in diagnosis.findings)
+
+
 def test_words_of_what_is_said_and_of_what_must_be() -> None:
     """Zeros are measured; a floor is an estimate, and so is what hangs on it."""
     assert "(memory 0 %, units 0 %)" in finding(RULE, DEAD, about="d0").headline

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench, objectives
 from pdscope.model.finding import Finding, Op, Truth, Verdict
@@ -23,6 +24,10 @@ _IDLE: Mapping[SignalId, tuple[str, SignalId | None]] = {SignalId.DISTRUSTED_BUS
 """The same of a figure on which no answer hangs, though it shows that the exporter reads nothing."""
 
 
+_ON_DEVICES = Verdict.HOST_BOUND
+"""The first verdict, in the order of evidence, that hangs on what the devices say."""
+
+
 def evaluate(case: Case) -> Iterator[Finding]:
     """Transfers faster than their line, counters that jump, devices that do nothing at work."""
     if case.deployment.disaggregated:
@@ -33,7 +38,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
     for instance in case.instances(*_ENGINES):
         board = bench(RULE, case, instance)
         if any(board.signal(signal) is not None for signal in _REFUTED):
-            yield _refuted(board, instance, _REFUTED, _hangs_on_devices(board, instance))
+            # a full pool, a hot instance or a slow frontend is seen without any device
+            yield replace(_refuted(board, instance, _REFUTED, _hangs_on_devices(board, instance)), before=_ON_DEVICES)
             continue
         moved = board.signal(SignalId.HBM_UTILIZATION)
         sensed = moved is not None and moved.quality is Quality.MEASURED  # an estimate is no sensor
