@@ -48,8 +48,11 @@ def evaluate(case: Case) -> Iterator[Finding]:
             at_best=Quality.DERIVED if decisive[:1] == [SignalId.POWER_TO_PEERS] else Quality.MEASURED,
             culprits=(instance.name,),
         )
-        # what breaks no objective does not stand before what breaks one
-        yield found if hurts is Truth.TRUE else replace(found, before=Verdict.UNDETERMINED)
+        if hurts is Truth.FALSE:
+            found = replace(found, verdict=None)  # users are served as promised: worth knowing, and no bottleneck
+        elif hurts is Truth.UNKNOWN:
+            found = replace(found, before=Verdict.UNDETERMINED)
+        yield found
 
 
 def told_faults(case: Case) -> Iterator[Finding]:
