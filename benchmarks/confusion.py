@@ -277,7 +277,7 @@ Random simulated deployments (size, model, hardware, engine, traffic, noise) wit
 severity. The simulator relieves each resource alone under the same seed and says whose relief restores the objectives:
 that is the truth. pdscope reads the pages of the draw and knows nothing else; simulator and rules share no formula.
 A verdict is right where the relief of what it names is enough; rows are called by the cheapest of these. The rules were
-reworked on draws 1 to 100, 201 to 320, 1001 to 1110 and 3001 to 3120, so other seeds are the fairer judge of them.
+reworked on draws among 1 to 500, 1001 to 1110 and 3001 to 3120, so other seeds are the fairer judge of them.
 Made by `python benchmarks/confusion.py --draws 500 --seed 1 --write`.
 """
 
