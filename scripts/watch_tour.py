@@ -1,8 +1,8 @@
 """Runs `pdscope demo` as a user would and asks it over HTTP, all the while, whether it says the truth.
 
-The truth is the verdict of the scenario that is on; the daemon has its stated time to come to it (a window and three
-evaluations after a switch), and from then on each other verdict is a wrong one. Prints a line a scenario, and returns 1
-if anything was wrong. docs/demo.md says what came out.
+The truth is the verdict of the scenario that is on; the daemon has its stated time to come to it (a window, and three
+evaluations to show a trouble or five to end one), and from then on each other verdict is a wrong one. Prints a line a
+scenario, and returns 1 if anything was wrong. docs/demo.md says what came out.
 
     .venv/bin/python scripts/watch_tour.py                    an hour of the tour, four times as fast as time
     .venv/bin/python scripts/watch_tour.py --scenario idle    one that stays on
@@ -25,9 +25,13 @@ import arguments as kinds
 import httpx
 
 from pdscope.demo.scenarios import SCENARIOS
+from pdscope.diagnosis.hysteresis import CLEAR_AFTER, RAISE_AFTER
+from pdscope.model.finding import Verdict
 
-DETECTION_SECONDS = 36.0
-"""Simulated: a window of 30 s and three evaluations, 2 s each (docs/demo.md)."""
+WINDOW_SECONDS = 30.0
+EVALUATION_SECONDS = 2.0
+"""Simulated, both; a trouble is shown after `RAISE_AFTER` of them, and that it is over after `CLEAR_AFTER`."""
+NO_TROUBLE = frozenset((Verdict.HEALTHY, Verdict.IDLE))
 BETWEEN_SCRAPES_SECONDS = 2.0
 """Simulated: a switch falls somewhere between two scrapes."""
 LAST_ANSWERS_SECONDS = 15.0
@@ -80,8 +84,9 @@ def verdicts() -> dict[str, str]:
 
 def detection_seconds(verdict: str) -> float:
     """Simulated time from a switch on, after which another verdict is wrong."""
+    evaluations = CLEAR_AFTER if verdict in NO_TROUBLE else RAISE_AFTER
     wait = LAST_ANSWERS_SECONDS if verdict == "idle" else 0.0
-    return DETECTION_SECONDS + BETWEEN_SCRAPES_SECONDS + wait
+    return WINDOW_SECONDS + evaluations * EVALUATION_SECONDS + BETWEEN_SCRAPES_SECONDS + wait
 
 
 def tally(looks: Iterable[Seen], expected: Mapping[str, str]) -> dict[str, Tally]:

@@ -35,7 +35,7 @@ def test_another_verdict_after_it_is_wrong_and_so_is_none() -> None:
 
 
 def test_idle_may_wait_for_the_last_answers() -> None:
-    looks = [Seen("idle", at, "healthy") for at in (38.0, 52.0, 53.0)]
+    looks = [Seen("idle", at, "healthy") for at in (38.0, 56.0, 57.0)]
     assert tally(looks, EXPECTED)["idle"].wrong == {("healthy", ""): 1}
 
 
