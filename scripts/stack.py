@@ -278,15 +278,18 @@ def main(arguments: list[str] | None = None) -> int:
     )
     for name in ("pdscope", "prometheus", "alertmanager"):
         parser.add_argument(f"--{name}-port", type=kinds.port, default=0, help="on 127.0.0.1 (default: a free one)")
-    for number in SIGNALS:
-        signal.signal(number, signal.default_int_handler)
+    options = parser.parse_args(arguments)
+    before = {number: signal.signal(number, signal.default_int_handler) for number in SIGNALS}
     try:
-        run(parser.parse_args(arguments))
+        run(options)
     except StackError as error:
         print(f"stack: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return 0
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Callable
+import signal
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,15 @@ def skipped_in_ci(config: pytest.Config) -> list[pytest.TestReport | pytest.Coll
     """The tests and modules that this run skipped; none outside CI, where skipping is fine."""
     reporter = config.pluginmanager.get_plugin("terminalreporter")
     return reporter.stats.get("skipped", []) if IN_CI and reporter else []
+
+
+@pytest.fixture(autouse=True)
+def signals_left_alone() -> Iterator[None]:
+    """A test that left a handler behind would fail another one, and only in some orders."""
+    numbers = (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)
+    before = [signal.getsignal(number) for number in numbers]
+    yield
+    assert [signal.getsignal(number) for number in numbers] == before
 
 
 @pytest.fixture(scope="session")

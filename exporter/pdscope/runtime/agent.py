@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import logging
 import signal
@@ -13,6 +12,7 @@ from fastapi import FastAPI, Response
 from pdscope import __version__
 from pdscope.runtime.listening import Server, address_of, open_listener
 from pdscope.runtime.local_devices import LocalDevices
+from pdscope.runtime.process_signals import handling
 from pdscope.sources.nvml.page import render_page
 
 DEFAULT_AGENT_LISTEN = "127.0.0.1:9837"
@@ -54,7 +54,6 @@ async def serve_agent(
     Raises:
         UsageError: `listen` is no address, or cannot be had.
     """
-    loop = asyncio.get_running_loop()
     with (local or LocalDevices()).open() as devices, contextlib.closing(open_listener(listen)) as listener:
         devices.latest()  # sampling begins now, so that the first scrape finds rates
         server = Server(create_agent(devices))
@@ -62,14 +61,9 @@ async def serve_agent(
         def stop() -> None:
             server.should_exit = True
 
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop)
         address = address_of(listener)
-        _log.info("listening on %s", address)
-        if on_ready is not None:
-            on_ready(address)
-        try:
+        with handling({signal.SIGTERM: stop, signal.SIGINT: stop}):
+            _log.info("listening on %s", address)
+            if on_ready is not None:
+                on_ready(address)
             await server.serve(sockets=[listener])
-        finally:
-            for number in (signal.SIGTERM, signal.SIGINT):
-                loop.remove_signal_handler(number)

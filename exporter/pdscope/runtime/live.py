@@ -22,6 +22,7 @@ from pdscope.runtime.live_watch import LiveWatch
 from pdscope.runtime.local_devices import LocalDevices
 from pdscope.runtime.named_files import read_named_files
 from pdscope.runtime.plugins import Plugins
+from pdscope.runtime.process_signals import handling
 from pdscope.runtime.settling import Settling
 from pdscope.runtime.targets import Unreadable, make_targets, sort_out
 from pdscope.runtime.unjudged import log_faults
@@ -270,16 +271,13 @@ async def serve(
     """
     stop = asyncio.Event()
     live = Live(config, plugins, clock=clock, load=load)
-    loop = asyncio.get_running_loop()
-    handlers = {signal.SIGTERM: stop.set, signal.SIGINT: stop.set}
+    handlers: dict[signal.Signals, Callable[[], None]] = {signal.SIGTERM: stop.set, signal.SIGINT: stop.set}
     if live.can_reload:
         handlers[signal.SIGHUP] = live.reload_quietly
     with contextlib.closing(open_listener(listen)) as listener:
         address = address_of(listener)
         server = Server(create_app(live, paths))
-        for number, handler in handlers.items():
-            loop.add_signal_handler(number, handler)
-        try:
+        with handling(handlers):
             async with asyncio.TaskGroup() as group:
                 group.create_task(live.run(stop))
                 group.create_task(server.serve(sockets=[listener]))
@@ -288,6 +286,3 @@ async def serve(
                     on_ready(address)
                 await stop.wait()
                 server.should_exit = True
-        finally:
-            for number in handlers:
-                loop.remove_signal_handler(number)
