@@ -85,16 +85,16 @@ def test_whose_remedies_they_are_is_said(transfer_bound: Report) -> None:
     text = answered(
         transfer_bound,
         Verdict.FRONTEND_BOUND,
-        found("frontend_bound", "scale_frontend", "shed_load"),
+        found("frontend_bound", "add_instances", "shed_load"),
         found("itl_unstable", "limit_running"),
-        found("instance_down", "restart_instance", at="d1"),
+        found("instance_down", "restart_instance", at="d1", urgent=True),
     )
     lines = [line.strip() for line in text.partition("What helps, and what it costs\n")[2].splitlines()]
     assert [line for line in lines if not line.startswith(("cost:", "if:"))][:8] == [
         "First: instance_down on d1",
         "1. do restart_instance",
         "Then: frontend_bound on d0",
-        "2. do scale_frontend",
+        "2. do add_instances",
         "3. do shed_load",
         "Beside it: itl_unstable on d0",
         "4. do limit_running",
@@ -104,8 +104,8 @@ def test_whose_remedies_they_are_is_said(transfer_bound: Report) -> None:
 
 def test_the_verdict_s_remedies_need_no_name(transfer_bound: Report) -> None:
     """They are what the heading means."""
-    text = answered(transfer_bound, Verdict.FRONTEND_BOUND, found("frontend_bound", "scale_frontend"))
-    assert "What helps, and what it costs\n    1. do scale_frontend\n" in text
+    text = answered(transfer_bound, Verdict.FRONTEND_BOUND, found("frontend_bound", "add_instances"))
+    assert "What helps, and what it costs\n    1. do add_instances\n" in text
     assert "Then:" not in text
 
 

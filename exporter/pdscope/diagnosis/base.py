@@ -89,6 +89,11 @@ class Rule:
         evaluate: the function; yields one finding for each scope that it judges.
         last_resort: asked in addition when no other rule of a verdict holds: evidence that says nothing as long as
             something explains the state.
+        covers: ids of rules that tell of its symptoms, or of a milder side of the same trouble: while this one is the
+            verdict they need no remedy, and while its alert fires none of their own.
+        covers_culprits_only: what is seen on instances that it does not name is not its doing (remedies only: an alert
+            is one of the deployment).
+        urgent: its remedies come before those of any verdict.
     """
 
     id: str
@@ -98,6 +103,9 @@ class Rule:
     remedies: tuple[str, ...] = ()
     fallback: bool = False
     last_resort: Callable[[Case], Iterable[Finding]] | None = None
+    covers: frozenset[str] = frozenset()
+    covers_culprits_only: bool = False
+    urgent: bool = False
 
     def default(self, name: str) -> float:
         """The default of one of its thresholds.
@@ -223,6 +231,9 @@ class Bench:
             headline=headline if holds else "",
             decisive=worst(at_best, *qualities) if holds and qualities and complete else None,
             culprits=tuple(culprits) if holds else (),
+            covers=self.rule.covers,
+            covers_culprits_only=self.rule.covers_culprits_only,
+            urgent=self.rule.urgent,
         )
 
 

@@ -57,3 +57,8 @@ def adds_instances(remedy: Remedy) -> bool:
 def futile_while(remedy: Remedy) -> frozenset[Verdict]:
     """Verdicts beside which the remedy does no good, whatever rule proposes it."""
     return CATALOGUE[remedy.id].futile_while
+
+
+def undo_each_other(one: str, other: str) -> bool:
+    """Whether one of the two remedies works against the other."""
+    return other in CATALOGUE[one].undoes or one in CATALOGUE[other].undoes

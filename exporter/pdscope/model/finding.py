@@ -180,6 +180,9 @@ class Finding:
         culprits: instances at fault.
         before: its place in the order of evidence is right before this verdict; None for the place of its own.
         outranks: verdicts earlier in the order that it explains, where all that holds of them lies on its culprits.
+        covers: rules that tell of its symptoms, which go with it and which nobody treats while it is the verdict.
+        covers_culprits_only: what it covers, it covers on its culprits and nowhere else.
+        urgent: acted on before any verdict.
     """
 
     rule: str
@@ -195,6 +198,9 @@ class Finding:
     culprits: tuple[str, ...] = ()
     before: Verdict | None = None
     outranks: tuple[Verdict, ...] = ()
+    covers: frozenset[str] = frozenset()
+    covers_culprits_only: bool = False
+    urgent: bool = False
 
 
 @dataclass(frozen=True, slots=True)

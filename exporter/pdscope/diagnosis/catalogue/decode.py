@@ -12,6 +12,7 @@ ENTRIES: Mapping[str, Entry] = {
         "ITL grows with every slot, and beyond the captured batch sizes steps leave the CUDA graphs; KV memory",
         "Decode is at its slot limit, ITL is within its objective and KV memory is free",
         at=DECODE,
+        undoes=frozenset({"limit_running", "limit_running_to_graphs"}),
     ),
     "add_decode": Entry(
         "Add decode instances, or turn a prefill instance into a decode instance",
@@ -32,6 +33,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Retractions when outputs grow longer than reserved",
         "Requests wait for allocation while the pool is not full",
         at=DECODE,
+        undoes=frozenset({"limit_running"}),
     ),
     "limit_running": Entry(
         "Lower the running-request limit of decode: shorter steps, and requests wait before admission, not half-way",
@@ -73,5 +75,6 @@ ENTRIES: Mapping[str, Entry] = {
         "Serve more requests on fewer decode instances: the host's part of a step is shared by all of them",
         "Head-room for bursts",
         "Few requests run on each instance",
+        undoes=frozenset({"add_decode", "add_instances", "limit_running"}),
     ),
 }

@@ -20,6 +20,7 @@ class Entry:
             elsewhere, and no program spells it.
         adds_instances: it adds prefill or decode.
         futile_while: verdicts beside which it is never offered: it would ask more of what is full, or hide it.
+        undoes: remedies that it works against, said on one side of each pair; the two are never offered together.
     """
 
     action: str
@@ -28,6 +29,7 @@ class Entry:
     at: tuple[Role, ...] = ()
     adds_instances: bool = False
     futile_while: frozenset[Verdict] = frozenset()
+    undoes: frozenset[str] = frozenset()
 
 
 PREFILL = (Role.PREFILL,)

@@ -14,12 +14,14 @@ ENTRIES: Mapping[str, Entry] = {
         at=PREFILL,
         adds_instances=True,
         futile_while=LINK_FULL,
+        undoes=frozenset({"add_decode"}),
     ),
     "more_tensor_parallel": Entry(
         "Raise the tensor parallelism of prefill",
         "Devices and all-reduce traffic; with other parallelism than decode a GQA transfer breaks into small slices",
         "Single prompts are slow, not only many of them",
         at=PREFILL,
+        undoes=frozenset({"equal_parallelism"}),
     ),
     "raise_token_budget": Entry(
         "Let a prefill batch take more tokens",
@@ -44,6 +46,7 @@ ENTRIES: Mapping[str, Entry] = {
         "A decode that is slower than the lease reads blocks that are gone: requests fail, or answer wrongly",
         "Clients give up before decode fetches, and decode itself is quick",
         at=PREFILL,
+        undoes=frozenset({"longer_lease"}),
     ),
     "longer_lease": Entry(
         "Lengthen the lease on finished prompts",

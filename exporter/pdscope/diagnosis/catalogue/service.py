@@ -25,12 +25,14 @@ ENTRIES: Mapping[str, Entry] = {
         "Fewer prefix hits",
         "The instances of the role are alike",
         at=ROUTER,
+        undoes=frozenset({"keep_prefix_cache"}),
     ),
     "less_affinity": Entry(
         "Weigh prefix affinity less, or bound the load up to which it counts",
         "Prefix hits: prompts that come back are computed again",
         "The hot instances hold popular prefixes",
         at=ROUTER,
+        undoes=frozenset({"keep_prefix_cache"}),
     ),
     "balance_ranks": Entry(
         "Let the engine give a request to the data-parallel rank that holds the least",
@@ -65,6 +67,7 @@ ENTRIES: Mapping[str, Entry] = {
         "Prefill and decode disturb each other again: ITL jitter under load",
         "Prompts are short or requests are few",
         at=BOTH,
+        undoes=frozenset({"add_decode", "add_prefill"}),
     ),
     "correct_configuration": Entry(
         "Correct the configuration of pdscope where it and the program contradict each other, or the address behind it",

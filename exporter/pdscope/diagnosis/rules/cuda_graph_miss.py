@@ -48,4 +48,5 @@ RULE = Rule(
         Threshold("memory", 0.68, Unit.RATIO, "of the theoretical bandwidth, from which memory is what steps wait for"),
     ),
     remedies=("capture_graphs", "capture_larger_graphs", "limit_running_to_graphs"),
+    covers=frozenset({"host_bound", "itl_unstable"}),
 )

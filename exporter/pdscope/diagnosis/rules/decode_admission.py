@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pdscope.diagnosis import symptoms
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import Quality, SignalId
@@ -144,4 +145,5 @@ RULE = Rule(
         "add_decode",
         "shed_load",
     ),
+    covers=symptoms.QUEUES | {"kv_transfer_failing"},
 )

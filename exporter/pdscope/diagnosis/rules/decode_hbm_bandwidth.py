@@ -111,4 +111,5 @@ RULE = Rule(
         Threshold("impossible", 1.3, Unit.RATIO, "a step that should take longer than ITL refutes the estimate"),
     ),
     remedies=("limit_running", "quantise_kv", "add_decode", "quantise_weights", "speculative_decoding"),
+    covers=frozenset({"itl_unstable"}),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pdscope.diagnosis import symptoms
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import SignalId
@@ -99,4 +100,5 @@ RULE = Rule(
         Threshold("preemptions", 0.01, Unit.RATIO, "preemptions a finished request; tensward's warning level"),
     ),
     remedies=("limit_running", "quantise_kv", "free_decode_memory", "add_decode", "shed_load"),
+    covers=symptoms.QUEUES | {"decode_admission", "kv_transfer_failing", "itl_unstable"},
 )

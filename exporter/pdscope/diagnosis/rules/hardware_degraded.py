@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
+from pdscope.diagnosis import symptoms
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench, objectives
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import Quality, SignalId
@@ -169,4 +170,6 @@ RULE = Rule(
         Threshold("faults", 1, Unit.COUNT, "devices of which the driver told a fault of the hardware"),
     ),
     remedies=("drain_device", "cool_device"),
+    covers=symptoms.WORK | symptoms.FETCH | {"host_bound", "router_imbalance", "itl_unstable", "pd_ratio"},
+    covers_culprits_only=True,
 )

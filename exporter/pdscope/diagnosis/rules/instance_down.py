@@ -37,4 +37,6 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=(Threshold("failures", 3, Unit.COUNT, "scrapes in a row; one may be lost to the network"),),
     remedies=("restart_instance",),
+    covers=frozenset({"telemetry_lost", "insufficient_data", "undetermined", "router_imbalance"}),
+    urgent=True,
 )

@@ -121,4 +121,5 @@ RULE = Rule(
         Threshold("link", 0.9, Unit.RATIO, "demand by capacity at which the link is why nothing is fetched"),
     ),
     remedies=("shorter_lease", "abort_prefill", "free_prefill_memory"),
+    covers=frozenset({"prefill_queue", "kv_lease_expired", "decode_starved", "pd_ratio"}),
 )

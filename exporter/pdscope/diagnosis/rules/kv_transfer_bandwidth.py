@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pdscope.diagnosis import symptoms
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, past
 from pdscope.diagnosis.handover import POSTING, hurts, posting_explains
 from pdscope.model.finding import Finding, Op, Truth, Verdict
@@ -220,4 +221,5 @@ RULE = Rule(
         "local_prefill",
         "shed_load",
     ),
+    covers=symptoms.FETCH | {"pd_ratio"},
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from pdscope.diagnosis import symptoms
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import SignalId, instance_scope
@@ -113,4 +114,5 @@ RULE = Rule(
         Threshold("stall", 20, Unit.SECONDS, "without a token or a byte; transfers that work take less"),
     ),
     remedies=("fix_transport", "check_shapes"),
+    covers=symptoms.FETCH,
 )

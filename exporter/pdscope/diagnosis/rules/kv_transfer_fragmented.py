@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from pdscope.diagnosis import symptoms
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
 from pdscope.diagnosis.handover import POSTING, heads_are_cut, hurts, posting_explains
 from pdscope.model.finding import Finding, Op, Truth, Verdict
@@ -93,4 +94,5 @@ RULE = Rule(
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
     ),
     remedies=("larger_pages", "equal_parallelism", "staging_buffer", "restart_decode"),
+    covers=symptoms.FETCH | {"decode_admission", "decode_kv_capacity", "pd_ratio"},
 )

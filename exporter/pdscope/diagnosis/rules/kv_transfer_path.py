@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from pdscope.diagnosis import symptoms
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
 from pdscope.diagnosis.handover import POSTING, heads_are_cut, hurts, posting_explains
 from pdscope.model.finding import Finding, Op, Truth, Verdict
@@ -78,4 +79,5 @@ RULE = Rule(
         Threshold("imbalance", 1.8, Unit.RATIO, "busiest port by the mean: two ports of which one carries nine tenths"),
     ),
     remedies=("check_transport", "use_more_nics", "check_topology"),
+    covers=symptoms.FETCH | {"pd_ratio"},
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pdscope.diagnosis import symptoms
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold
 from pdscope.diagnosis.handover import hurts
 from pdscope.model.finding import Finding, Op, Truth, Verdict
@@ -67,4 +68,5 @@ RULE = Rule(
         Threshold("queue", 1, Unit.REQUESTS, "requests that stand before decode's admission, handshakes aside"),
     ),
     remedies=("warm_up_connections", "faster_bootstrap", "more_transfer_threads", "more_transfer_queues"),
+    covers=symptoms.FETCH - {"kv_transfer_setup"} | {"pd_ratio"},
 )

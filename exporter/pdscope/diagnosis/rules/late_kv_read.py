@@ -33,4 +33,6 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=(Threshold("rate", 0, Unit.PER_SECOND, "none is harmless"),),
     remedies=("fail_on_expiry", "longer_lease"),
+    covers=frozenset({"kv_lease_expired"}),
+    urgent=True,
 )

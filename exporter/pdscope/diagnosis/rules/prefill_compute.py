@@ -31,4 +31,5 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=prefill.THRESHOLDS,
     remedies=("add_prefill", "keep_prefix_cache", "more_tensor_parallel", "shed_load"),
+    covers=frozenset({"prefill_queue", "decode_starved"}),
 )

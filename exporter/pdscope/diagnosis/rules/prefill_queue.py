@@ -42,4 +42,5 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=prefill.THRESHOLDS,
     remedies=("raise_token_budget", "keep_prefix_cache", "separate_long_prompts", "add_prefill"),
+    covers=frozenset({"decode_starved"}),
 )

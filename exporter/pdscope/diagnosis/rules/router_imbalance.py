@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
+from pdscope.diagnosis import symptoms
 from pdscope.diagnosis.base import Bench, Case, Rule, Threshold, bench
 from pdscope.model.finding import Finding, Op, Truth, Verdict
 from pdscope.model.signal import Quality, SignalId, instance_scope
@@ -149,4 +150,6 @@ RULE = Rule(
         Threshold("output", 1.2, Unit.RATIO, "tokens of the fullest by those of the emptiest: below, it is only slow"),
     ),
     remedies=("balance_ranks", "router_policy", "less_affinity", "reset_router_state"),
+    covers=symptoms.WORK | symptoms.FETCH | {"itl_unstable", "pd_ratio"},
+    covers_culprits_only=True,
 )

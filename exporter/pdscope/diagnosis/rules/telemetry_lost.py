@@ -35,4 +35,5 @@ RULE = Rule(
     evaluate=evaluate,
     thresholds=(Threshold("failures", 3, Unit.COUNT, "answers in a row without metrics"),),
     remedies=("restore_metrics",),
+    covers=frozenset({"insufficient_data", "undetermined"}),
 )

@@ -2,49 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
+from pdscope.diagnosis.base import Rule
 from pdscope.model.finding import Verdict
 from pdscope.render.alerting.alert import Severity, alert_name
 from pdscope.render.alerting.settings import Settings
 
-_V = Verdict
-
-_SLOW_TRANSFER = (_V.PREFILL_QUEUE, _V.KV_PINNED)
-_FULL_DECODE = (_V.KV_TRANSFER_SETUP, _V.KV_PINNED, _V.PREFILL_QUEUE)
-_BLIND = (_V.INSUFFICIENT_DATA, _V.UNDETERMINED)
-
-_BY_RULE: Mapping[str, tuple[str, ...]] = {
-    _V.DECODE_KV_CAPACITY: _FULL_DECODE,
-    _V.DECODE_ADMISSION: _FULL_DECODE,
-    _V.KV_TRANSFER_FAILING: _SLOW_TRANSFER,
-    _V.KV_TRANSFER_BANDWIDTH: _SLOW_TRANSFER,
-    _V.KV_TRANSFER_PATH: _SLOW_TRANSFER,
-    _V.KV_TRANSFER_FRAGMENTED: _SLOW_TRANSFER,
-    _V.KV_TRANSFER_SETUP: _SLOW_TRANSFER,
-    _V.ROUTER_IMBALANCE: (
-        _V.DECODE_ADMISSION,
-        _V.DECODE_KV_CAPACITY,
-        _V.DECODE_HBM_BANDWIDTH,
-        _V.PREFILL_COMPUTE,
-        _V.PREFILL_QUEUE,
-    ),
-    _V.HARDWARE_DEGRADED: (_V.HOST_BOUND, _V.DECODE_HBM_BANDWIDTH, _V.PREFILL_COMPUTE, _V.PREFILL_QUEUE),
-    "late_kv_read": ("kv_lease_expired",),
-    "instance_down": (*_BLIND, "telemetry_lost", _V.ROUTER_IMBALANCE, "source_down"),
-    "telemetry_lost": (*_BLIND, "source_down", "low_confidence"),
-    "schema_drift": (*_BLIND, _V.METRICS_UNTRUSTED, "low_confidence"),
+_OF_OURSELVES: Mapping[str, tuple[str, ...]] = {
+    "instance_down": ("source_down",),
+    "telemetry_lost": ("source_down", "low_confidence"),
+    "schema_drift": ("insufficient_data", "undetermined", "metrics_untrusted", "low_confidence"),
     "replica_stale": ("replicas_disagree",),
 }
-
-CAUSES: Mapping[str, tuple[str, ...]] = {
-    alert_name(cause): tuple(alert_name(symptom) for symptom in symptoms) for cause, symptoms in _BY_RULE.items()
-}
-"""Alert of a cause -> alerts of the symptoms that it makes, of the same deployment.
-
-A table of its own and not the order of evidence: the order tells which of two causes to name first, and says of most
-pairs nothing of one making the other.
-"""
+"""What concerns alerts that no rule of the diagnosis stands behind: they are of pdscope and of its targets."""
 
 EVERYTHING = {"PdscopeExporterDown": "PdscopeReplicaDown", "PdscopeDiagnosisStale": "PdscopeReplicaStale"}
 """Where nothing is known any more, that a part is not known is no news."""
@@ -59,29 +30,47 @@ _ABOVE = {
 """What an alert may silence: never one that wakes somebody by one that does not."""
 
 
-def inhibit_rules(settings: Settings, severities: Mapping[str, tuple[Severity, ...]]) -> list[dict[str, object]]:
+def causes(rules: Iterable[Rule], alerts: Collection[str]) -> Mapping[str, tuple[str, ...]]:
+    """Alert of a cause -> alerts of the symptoms that it makes, of the same deployment.
+
+    By what the rules cover and not by the order of evidence: the order tells which of two causes to name first, and
+    says of most pairs nothing of one making the other.
+
+    Args:
+        rules: of the diagnosis.
+        alerts: names of all alerts; what a rule covers need not have one.
+    """
+    covered = {rule.id: sorted(rule.covers) for rule in rules}
+    made: dict[str, tuple[str, ...]] = {}
+    for cause in dict.fromkeys((*covered, *_OF_OURSELVES)):
+        symptoms = [alert_name(rule) for rule in (*covered.get(cause, ()), *_OF_OURSELVES.get(cause, ()))]
+        made[alert_name(cause)] = tuple(name for name in symptoms if name in alerts)
+    return {cause: symptoms for cause, symptoms in made.items() if cause in alerts and symptoms}
+
+
+def inhibit_rules(
+    settings: Settings, severities: Mapping[str, tuple[Severity, ...]], rules: Iterable[Rule]
+) -> list[dict[str, object]]:
     """For Alertmanager 0.25 or newer.
 
     Args:
         settings: whose labels make a deployment.
         severities: of each alert.
+        rules: of the diagnosis: they know what each of them covers.
     """
-    rules = [_rule('severity="page"', 'severity="warning",verdict!=""', settings.identity)]
-    rules += [
+    made = [_rule('severity="page"', 'severity="warning",verdict!=""', settings.identity)]
+    made += [
         _rule(f'alertname="{name}",severity="page"', f'alertname="{name}",severity="warning"', settings.identity)
         for name, its in severities.items()
         if {Severity.PAGE, Severity.WARNING} <= set(its) and name not in _OF_VERDICTS
     ]
-    for cause, symptoms in CAUSES.items():
-        rules += [
-            _rule(
-                f'alertname="{cause}",severity="{severity}"',
-                f'alertname=~"{"|".join(symptoms)}",severity=~"{"|".join(_ABOVE[severity])}"',
-                settings.identity,
-            )
-            for severity in severities[cause]
-        ]
-    rules += [
+    for cause, symptoms in causes(rules, severities).items():
+        for severity in severities[cause]:
+            below = [name for name in symptoms if {*severities[name]} & {*_ABOVE[severity]}]
+            if below:
+                target = f'alertname=~"{"|".join(below)}",severity=~"{"|".join(_ABOVE[severity])}"'
+                made.append(_rule(f'alertname="{cause}",severity="{severity}"', target, settings.identity))
+    made += [
         _rule(f'alertname="{whole}"', f'alertname="{part}"', labels)
         for (whole, part), labels in zip(
             EVERYTHING.items(),
@@ -89,7 +78,7 @@ def inhibit_rules(settings: Settings, severities: Mapping[str, tuple[Severity, .
             strict=True,
         )
     ]
-    return rules
+    return made
 
 
 def _rule(source: str, target: str, equal: Iterable[str]) -> dict[str, object]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import yaml
 
+from pdscope.diagnosis.engine import discover
 from pdscope.render.alerting.alert import Alert, Severity, rules_of
 from pdscope.render.alerting.beside import finding_alerts
 from pdscope.render.alerting.inhibition import inhibit_rules
@@ -107,7 +108,7 @@ def _alertmanager(made: Pack) -> dict[str, object]:
                 }
             ],
         },
-        "inhibit_rules": inhibit_rules(made.settings, severities),
+        "inhibit_rules": inhibit_rules(made.settings, severities, discover()),
         "receivers": [
             {"name": "default"},
             {"name": "pdscope-page", "webhook_configs": [{"url": "http://127.0.0.1:9095/page"}]},
