@@ -9,12 +9,26 @@ import pytest
 
 from pdscope.diagnosis.answer import confidence_of, next_steps, summarise
 from pdscope.diagnosis.base import Case
+from pdscope.diagnosis.rules.telemetry_lost import RULE as TELEMETRY_LOST
 from pdscope.model.finding import Confidence, Evidence, Finding, Op, Phase, Stage, Truth, Verdict
 from pdscope.model.signal import Quality, Scope, ScopeKind, Signal, SignalId, instance_scope
 from pdscope.model.topology import Deployment, EngineProfile, Role, Slo
 from pdscope.render import catalogue
 from pdscope.runtime.plugins import load_plugins
-from support.signals import ENGINE, STORIES, Figure, Figures, changed, deployment, instance, signal_set, verdict_of
+from support.signals import (
+    CALM,
+    ENGINE,
+    FINDINGS,
+    STORIES,
+    Figure,
+    Figures,
+    changed,
+    deployment,
+    findings,
+    instance,
+    signal_set,
+    verdict_of,
+)
 
 WHERE = Scope(ScopeKind.DEPLOYMENT, "pd")
 BUSY: Figures = {SignalId.REQUESTS_FINISHED: 300.0, SignalId.TTFT_P50: 7.0}
@@ -218,6 +232,22 @@ def test_summary_of_nothing_names_what_is_missing(figures: Figures, count: str) 
     first = [SignalId.TTFT_P50, SignalId.ITL_P50] if not figures else [SignalId.ITL_P50]
     assert ", ".join(first) in text.partition("first of all ")[2]
     assert "p99" not in text
+
+
+def test_summary_of_nothing_says_first_why() -> None:
+    """Whose metrics are lost, before what is missing for it."""
+    why = findings(TELEMETRY_LOST, FINDINGS["telemetry_lost"])
+    text = summarise(case_of(), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], why)
+    assert text.startswith("Cannot tell: d0 (decode) answers, but 3 times in a row without metrics: ")
+    calm = findings(TELEMETRY_LOST, CALM)
+    assert "without metrics" not in summarise(case_of(), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], calm)
+
+
+def test_summary_of_nothing_tells_of_a_wait_for_transfers() -> None:
+    """What is known of them stays known."""
+    figures = {SignalId.TTFT_P50: 3.0, SignalId.TRANSFER_TTFT_SHARE: 0.6, SignalId.TRANSFER_TIME: 1.8}
+    text = summarise(case_of(figures), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], [])
+    assert "transfers take 1.8 s, 60 % of TTFT; set interconnect.bandwidth" in text
 
 
 def test_what_an_answer_lacks_is_what_verdicts_lack() -> None:

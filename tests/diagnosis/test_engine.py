@@ -453,6 +453,15 @@ def test_each_instance_has_its_own_verdict() -> None:
     assert diagnosis.worker_verdicts == {"p0": Verdict.PREFILL_QUEUE, "d0": Verdict.HEALTHY}
 
 
+EMPTY: dict[SignalId, float | None] = {
+    SignalId.WORK_MOST: 0.0,
+    SignalId.GENERATION_RATE: 0.0,
+    SignalId.DEVICE_BUSY: 0.04,
+    SignalId.DECODE_BUSY: None,
+    SignalId.PREFILL_BUSY: None,
+}
+
+
 @pytest.mark.parametrize(
     ("changes", "verdict"),
     [
@@ -460,15 +469,19 @@ def test_each_instance_has_its_own_verdict() -> None:
         ({SignalId.SCRAPES: 1.0}, Verdict.INSUFFICIENT_DATA),
         ({SignalId.SCRAPES: None}, Verdict.INSUFFICIENT_DATA),
         ({SignalId.SCRAPES: 2.0}, Verdict.HEALTHY),
-        ({SignalId.WORK_IN_FLIGHT: 0.9, SignalId.GENERATION_RATE: 0.0}, Verdict.IDLE),
-        ({SignalId.WORK_IN_FLIGHT: 0.9, SignalId.GENERATION_RATE: None}, Verdict.IDLE),
-        ({SignalId.WORK_IN_FLIGHT: 0.9}, Verdict.HEALTHY),
-        ({SignalId.WORK_IN_FLIGHT: None, SignalId.GENERATION_RATE: 0.0}, Verdict.HEALTHY),
-        ({SignalId.WORK_IN_FLIGHT: 1.0, SignalId.GENERATION_RATE: 0.0}, Verdict.HEALTHY),
+        (EMPTY, Verdict.IDLE),
+        ({**EMPTY, SignalId.GENERATION_RATE: None, SignalId.DEVICE_BUSY: None}, Verdict.IDLE),
+        ({**EMPTY, SignalId.GENERATION_RATE: 9.0}, Verdict.HEALTHY),
+        ({**EMPTY, SignalId.WORK_MOST: None}, Verdict.HEALTHY),
+        ({**EMPTY, SignalId.WORK_MOST: 1.0}, Verdict.HEALTHY),
+        ({**EMPTY, SignalId.DEVICE_BUSY: 0.06}, Verdict.HEALTHY),
+        ({**EMPTY, SignalId.PREFILL_BUSY: 0.4}, Verdict.HEALTHY),
+        ({SignalId.SILENT_SCRAPES: 3.0, SignalId.ANSWERS: 1.0}, Verdict.INSUFFICIENT_DATA),
+        ({SignalId.SILENT_SCRAPES: 2.0, SignalId.ANSWERS: 1.0}, Verdict.HEALTHY),
     ],
 )
 def test_an_instance_of_which_no_rule_holds(changes: dict[SignalId, float | None], verdict: Verdict) -> None:
-    """Not seen twice, without work, or well."""
+    """Not seen twice, or not any more; without work that leaves a trace; or well."""
     pair = deployment(instance("p0", Role.PREFILL), *DECODERS[:2])
     figures = changed(CALM, on("d1", {SignalId.SCRAPES: 13.0}), on("d0", changes))
     assert verdict_of(figures, pair).diagnosis.worker_verdicts["d0"] is verdict

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from pdscope.diagnosis.asking import profiles, queries, router_views
 from pdscope.diagnosis.base import Case, objectives
+from pdscope.diagnosis.transfer_wait import transfer_wait
 from pdscope.model.finding import Confidence, Finding, Phase, Stage, Truth, Verdict
 from pdscope.model.signal import Quality, ScopeKind, SignalId, instance_scope
 from pdscope.model.units import format_quantity
@@ -22,6 +23,7 @@ _WRONG_ANSWERS = "late_kv_read"
 """The finding that nothing may stand before."""
 _CONTRADICTED, _INSTANCE = "engine_setting", ScopeKind.INSTANCE
 """The finding, and its scope, of a configuration that does not fit what is there."""
+_NO_RULE = "no rule of a verdict holds"
 _LAST = (Verdict.UNDETERMINED, Verdict.IDLE, Verdict.HEALTHY)
 """Verdicts that are judged when no other holds: what they lack is what keeps the answer from being one."""
 _PHASE_STAGE = {
@@ -179,7 +181,10 @@ def _disagreement(case: Case, phase: Phase, stage: Stage, findings: Sequence[Fin
 
 
 def _cannot_tell(case: Case, findings: Sequence[Finding]) -> str:
-    """What is known, and what an answer lacks: the latencies, what the last verdicts ask for, what most others do."""
+    """What is known, and what an answer lacks: the latencies, what the last verdicts ask for, what most others do.
+
+    What explains the lack comes first, and last what the transfers say in spite of it.
+    """
     latencies = (SignalId.TTFT_P50, SignalId.ITL_P50, SignalId.REQUESTS_FINISHED)
     undecided = [f for f in findings if f.truth is Truth.UNKNOWN and f.verdict is not None]
     asked = Counter(s for _, s in {(f.rule, s) for f in undecided for s in f.missing})
@@ -193,9 +198,10 @@ def _cannot_tell(case: Case, findings: Sequence[Finding]) -> str:
         else "how many requests finished in the window is not known"
     )
     each = list(dict.fromkeys(missing))
-    if not each:
-        return f"cannot tell: {seen}, and no rule of a verdict holds"
-    return f"cannot tell: {seen}, and {len(each)} signal(s) are missing, first of all {', '.join(each[:3])}"
+    lack = f"{len(each)} signal(s) are missing, first of all {', '.join(each[:3])}" if each else _NO_RULE
+    why = [f.headline for f in findings if f.truth is Truth.TRUE and Verdict.INSUFFICIENT_DATA in f.covers]
+    wait = transfer_wait(case)
+    return f"cannot tell: {'; '.join((*why[:2], seen))}, and {lack}{f'; {wait}' if wait else ''}"
 
 
 def next_steps(

@@ -13,7 +13,7 @@ from pdscope.diagnosis.base import Case, Rule
 from pdscope.diagnosis.fitting import without_futile
 from pdscope.diagnosis.phase import phase as phase_of
 from pdscope.model.finding import Confidence, Diagnosis, Finding, Truth, Verdict
-from pdscope.model.signal import ScopeKind, SignalId, SignalSet, instance_scope
+from pdscope.model.signal import Scope, ScopeKind, SignalId, SignalSet, instance_scope
 from pdscope.model.topology import Deployment, Instance
 
 ORDER: tuple[Verdict, ...] = (
@@ -47,6 +47,10 @@ It is a default: a finding may stand elsewhere (`Finding.before`), or explain ve
 
 _PLACES = {verdict: 2 * n + 1 for n, verdict in enumerate(ORDER)}
 """Of each verdict; the even numbers are for findings that stand right before one."""
+
+_BUSY = (SignalId.PREFILL_BUSY, SignalId.DECODE_BUSY, SignalId.DEVICE_BUSY)
+_BUSY_FROM = 0.05
+"""Share of the time from which an instance does something."""
 
 _MIN_SCRAPES = 2
 """Of an instance, to say anything of it: a rate needs two points."""
@@ -215,9 +219,20 @@ def _worker_verdict(instance: Instance, case: Case, findings: Sequence[Finding])
     verdict, deciding = _decide(own)
     if deciding:
         return verdict
-    work = case.signals.value(SignalId.WORK_IN_FLIGHT, scope)
-    tokens = case.signals.value(SignalId.GENERATION_RATE, scope)
-    return Verdict.IDLE if work is not None and work < 1 and not tokens else Verdict.HEALTHY
+    if any(Verdict.INSUFFICIENT_DATA in f.covers and f.truth is Truth.TRUE for f in own):
+        return Verdict.INSUFFICIENT_DATA
+    return Verdict.IDLE if _is_idle(case, scope) else Verdict.HEALTHY
+
+
+def _is_idle(case: Case, scope: Scope) -> bool:
+    """Whether no scrape of an instance found work, it made no tokens, and nothing that counts its time says otherwise.
+
+    Prefill at 40 % of its compute is empty at most scrapes, so that its mean work alone says nothing.
+    """
+    most, tokens = (case.signals.value(s, scope) for s in (SignalId.WORK_MOST, SignalId.GENERATION_RATE))
+    shares = [case.signals.value(s, scope) for s in _BUSY]
+    busy = any(share is not None and share >= _BUSY_FROM for share in shares)
+    return most is not None and most < 1 and not tokens and not busy
 
 
 def threshold_defaults(rules: Sequence[Rule]) -> Mapping[str, float]:

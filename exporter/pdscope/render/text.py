@@ -228,8 +228,9 @@ def _instances(report: DeploymentReport) -> Iterator[str]:
     yield header + "".join(f" {label:>10}" for label, _ in _COLUMNS)
     for instance in report.deployment.instances:
         state = report.instances[instance.name]
-        up = "up" if state.up else "DOWN"
         scope = instance_scope(instance.name)
+        answers = report.signals.value(SignalId.ANSWERS, scope)
+        up = "up" if state.up else "NO DATA" if answers else "DOWN"
         cells = []
         for _, signal in _COLUMNS:
             value = report.signals.value(signal, scope)

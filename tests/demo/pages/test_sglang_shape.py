@@ -26,11 +26,11 @@ def asked(rig: Rig, name: str) -> bytes:
 
 
 def test_prefill_page_is_as_recorded(
-    healthy: Rig, recorded: Callable[[str], str], assert_same_shape: Callable[..., None]
+    rig: type[Rig], recorded: Callable[[str], str], assert_same_shape: Callable[..., None]
 ) -> None:
-    """Without failures and evictions, which there were none of."""
+    """Without failures and evictions, which there were none of; and asked for nothing by other tests."""
     assert_same_shape(
-        asked(healthy, "p0"),
+        asked(rig(HEALTHY).run(120.0), "p0"),
         recorded("sglang-0.5.23-prefill.prom"),
         hidden=_HIDDEN,
         more=_MORE,

@@ -12,6 +12,7 @@ from pdscope.config import parse_config
 from pdscope.demo.pages.configuration import configuration
 from pdscope.demo.runner.stage import How, Stage
 from pdscope.demo.scenarios import SCENARIOS
+from pdscope.model.scrape import FailureReason
 from pdscope.runtime.live_watch import LiveWatch
 from pdscope.runtime.plugins import Plugins, check, load_plugins
 from pdscope.runtime.settling import Settling
@@ -89,7 +90,9 @@ class Bench:
         at, duration_seconds = self.unix_seconds(), 0.01
         for path, kind in (("/metrics", PageKind.METRICS), ("/v1/loads", PageKind.LOADS)):
             page = self.stage.page(name, path)
-            if page is not None:
+            if page is None and kind is PageKind.METRICS:
+                self._watch.fail(name, kind, at, FailureReason.HTTP_STATUS, "HTTP 404: not found")
+            elif page is not None:
                 scrapes = self._watch.feed(name, kind, page[1], at, duration_seconds)
                 assert scrapes
                 assert all(scrape.ok for scrape in scrapes)

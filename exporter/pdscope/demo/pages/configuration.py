@@ -125,5 +125,6 @@ def _devices(host: Host, prefix: str, urls: Mapping[str, str]) -> dict[str, Any]
         "serves": [
             {"instance": prefix + name, "select": {"gpu": str(first) if first == last else f"{first}-{last}"}}
             for name, (first, last) in host.indices().items()
+            if prefix + name in urls
         ],
     }

@@ -11,13 +11,14 @@ text = yaml.safe_dump(configuration(simulation, {one.name: url_of(one) for one i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 
 from pdscope.demo.pages.configuration import ROUTER, configuration, deployment
 from pdscope.demo.pages.dcgm import Dcgm
+from pdscope.demo.pages.exposure import exposed
 from pdscope.demo.pages.hosts import hosts, instances
 from pdscope.demo.pages.page import TEXT, Page
+from pdscope.demo.pages.server import Server
 from pdscope.demo.pages.sglang import sglang_pages
 from pdscope.demo.pages.smg import Smg
 from pdscope.demo.pages.vllm import vllm_pages
@@ -29,27 +30,10 @@ _EPOCH_UNIX_SECONDS = 1_796_000_000.0
 """When simulated time begins, where there is no wall clock."""
 
 
-@dataclass(frozen=True, slots=True)
-class Server:
-    """One port.
-
-    Attributes:
-        name: unique in the deployment, and the name of the instance or device in the configuration.
-        role: `prefill`, `decode`, `unified`, `devices` or `router`.
-        engine: `sglang`, `vllm`, `dcgm` or `smg`.
-        pages: by path, which begins with a slash and has no query.
-    """
-
-    name: str
-    role: str
-    engine: str
-    pages: Mapping[str, Page]
-
-
 def servers(
     simulation: Simulation, *, prefix: str = "", unix_seconds: Callable[[], float] | None = None
 ) -> tuple[Server, ...]:
-    """The servers of a deployment: instances, then device exporters, then the router.
+    """The servers of a deployment, as they can be reached: instances, then device exporters, then the router.
 
     Args:
         simulation: as it was made; it must not have run.
@@ -73,4 +57,4 @@ def servers(
         listening.append(Server(f"{prefix}{host.name}", "devices", "dcgm", {"/metrics": page}))
     router = Page(TEXT, Smg(simulation).metrics)
     listening.append(Server(f"{prefix}{ROUTER}", "router", "smg", {"/metrics": router}))
-    return tuple(listening)
+    return exposed(listening, simulation.draw)

@@ -178,6 +178,20 @@ class Slo:
 
 
 @dataclass(frozen=True, slots=True)
+class Exposure:
+    """What can be seen of a deployment. It changes nothing for its users.
+
+    Attributes:
+        decode_metrics: whether decode instances were started with their metrics on.
+        decode_address_shared: whether one address, as of a Kubernetes service, stands before all decode instances, so
+            that each answer is that of the next one.
+    """
+
+    decode_metrics: bool = True
+    decode_address_shared: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Draw:
     """One deployment under one traffic. Two draws differ in their causes and in nothing else.
 
@@ -199,5 +213,6 @@ class Draw:
     frontend: Frontend = field(default_factory=Frontend)
     traffic: Traffic = field(default_factory=Traffic)
     slo: Slo = field(default_factory=Slo)
+    exposure: Exposure = field(default_factory=Exposure)
     seed: int = 0
     warm_up_seconds: float = 15.0

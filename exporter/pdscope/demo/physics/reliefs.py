@@ -107,6 +107,10 @@ def _host(draw: Draw) -> Draw:
     )
 
 
+def _steady(draw: Draw) -> Draw:
+    return _decode(draw, jitter=min(draw.decode.jitter, _DECODE.jitter))
+
+
 def _schedule(draw: Draw) -> Draw:
     return _prefill(
         draw,
@@ -193,6 +197,7 @@ RELIEFS: tuple[Relief, ...] = (
         _named("cuda_graph_miss"),
     ),
     Relief("host_overhead", _host, _named("host_bound")),
+    Relief("steadiness", _steady, _named("undetermined")),  # nothing that is exported tells it from other causes
     Relief("prefill_schedule", _schedule, _named("prefill_queue")),
     Relief("decode_reserve", _reserve, _named("decode_admission")),
     Relief("disaggregation", _short_prompts, _named("workload_mismatch")),
