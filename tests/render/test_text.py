@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from pdscope.model.finding import Finding, PendingChange, Remedy, Truth, Verdict
 from pdscope.model.report import Report
-from pdscope.model.signal import instance_scope
+from pdscope.model.scrape import FailureReason
+from pdscope.model.signal import Quality, Signal, SignalId, instance_scope
 from pdscope.render.text import report_text
 
 
@@ -61,6 +64,22 @@ def test_pending_change_is_said(transfer_bound: Report) -> None:
     assert "to be confirmed" not in report_text(transfer_bound)
     once = replace(first, diagnosis=replace(first.diagnosis, pending=PendingChange(Verdict.HEALTHY, 1)))
     assert "said by 1 evaluation since" in report_text(replace(transfer_bound, deployments=(once,)))
+
+
+@pytest.mark.parametrize(("answers", "word"), [(1.0, "NO DATA"), (0.0, "DOWN"), (None, "DOWN")])
+def test_who_answers_without_metrics_is_not_down(transfer_bound: Report, answers: float | None, word: str) -> None:
+    """A restart would help neither."""
+    first = transfer_bound.deployments[0]
+    name = first.deployment.instances[-1].name
+    silent = replace(first.instances[name], up=False, reason=FailureReason.HTTP_STATUS)
+    known = (
+        [] if answers is None else [Signal(SignalId.ANSWERS, instance_scope(name), answers, Quality.MEASURED, "asked")]
+    )
+    changed = replace(first, instances={**first.instances, name: silent}, signals=first.signals.extended(known))
+    lines = report_text(replace(transfer_bound, deployments=(changed,))).splitlines()
+    row = next(line for line in lines if line.startswith(f"  {name} ") and "vllm" in line)
+    assert f" {word} " in row
+    assert row.endswith("http_status")
 
 
 def answered(report: Report, verdict: Verdict, *findings: Finding) -> str:

@@ -161,6 +161,8 @@ def _say(words: str) -> None:
 
 
 def _announce(demo: Demo, address: str, speed: float) -> None:
+    from pdscope.demo.runner.control import CONFIG_PATH
+
     scenario = demo.stage.scenario
     pace = "" if speed == 1.0 else f" All of it runs {speed:g} times as fast as time."
     print(
@@ -170,7 +172,8 @@ def _announce(demo: Demo, address: str, speed: float) -> None:
         f"  http://{address}/metrics       for Prometheus\n"
         f"  {demo.control_url}/              GET: what can be changed; POST: change it, for instance\n"
         f"    curl -H 'Content-Type: application/json' {demo.control_url}/ \\\n"
-        f'      -d \'{{"parameter": "link.path_bytes_per_second", "value": 4e8}}\'\n\n'
+        f'      -d \'{{"parameter": "link.path_bytes_per_second", "value": 4e8}}\'\n'
+        f"  {demo.control_url}{CONFIG_PATH}   GET: the configuration, for pdscope doctor, diagnose, check-config\n\n"
         f"{scenario.name}: {scenario.story}\n  watch: {scenario.watch}",
         flush=True,
     )

@@ -233,6 +233,18 @@ async def test_hostile_requests_get_a_4xx(
         assert answer.status_code == status
 
 
+async def test_the_configuration_is_that_of_what_runs() -> None:
+    """A user reads it, and gives it to doctor; after a restart it is another one. It cannot be changed there."""
+    async with demo("healthy") as (running, client, _):
+        answer = await client.get("/pdscope.yml")
+        assert answer.headers["content-type"].startswith("application/yaml")
+        assert answer.text == running.config_text()
+        await client.post("/", json={"parameter": "scenario", "value": "router_imbalance"})
+        instances = yaml.safe_load((await client.get("/pdscope.yml")).text)["deployments"][0]["instances"]
+        assert {"p0", "p1", "d0", "d1"} < {one["name"] for one in instances}
+        assert (await client.post("/pdscope.yml", json={})).status_code == 404
+
+
 async def test_bytes_that_are_no_request_get_a_400() -> None:
     async with demo("healthy") as (running, client, _):
         before = running.stage.simulation

@@ -1,4 +1,7 @@
-"""The way in by hand: GET says what there is, POST changes one thing. JSON, on the loopback interface only."""
+"""The way in by hand: GET says what there is, POST changes one thing. JSON, on the loopback interface only.
+
+Beside it lies the configuration of pdscope for what runs, as its user would have written it.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,11 @@ from pdscope.demo.scenarios import SCENARIOS
 from pdscope.demo.scenarios import find as find_scenario
 from pdscope.errors import UsageError
 
+CONFIG_PATH = "/pdscope.yml"
+"""Where the configuration is."""
+
 _JSON = "application/json"
+_YAML = "application/yaml; charset=utf-8"
 _HERE = frozenset({HOST, "localhost"})
 
 
@@ -24,19 +31,25 @@ class Control:
 
     Args:
         stage: what is changed.
+        config_text: the configuration that fits the stage now.
         changed: awaited after every change, with what was done in words.
     """
 
-    def __init__(self, stage: Stage, changed: Callable[[How, str], Awaitable[None]]) -> None:
+    def __init__(
+        self, stage: Stage, config_text: Callable[[], str], changed: Callable[[How, str], Awaitable[None]]
+    ) -> None:
         self._stage = stage
+        self._config_text = config_text
         self._changed = changed
 
     async def answer(self, request: Request) -> Response:
         """The answer to any request: 200, or a 4xx with one sentence under `error`."""
         if not _from_here(request):
             return _error(HTTPStatus.FORBIDDEN, "only for programs on this machine, by its loopback address")
+        if request.path == CONFIG_PATH and request.method == "GET":
+            return Response(self._config_text().encode(), _YAML)
         if request.path != "/":
-            return _error(HTTPStatus.NOT_FOUND, "there is only /")
+            return _error(HTTPStatus.NOT_FOUND, f"there is / and, to GET, {CONFIG_PATH}")
         if request.method == "GET":
             return _response(self._state())
         if request.method != "POST":

@@ -73,7 +73,7 @@ class Demo:
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(self._addresses)
-            control = Control(self.stage, self._changed)
+            control = Control(self.stage, self.config_text, self._changed)
             self.control_url = await stack.enter_async_context(listen(control.answer))
             touring = asyncio.create_task(tour(self._scenarios, self._show, self._time.sleep))
             stack.push_async_callback(_end, touring)
