@@ -227,6 +227,19 @@ def test_what_one_of_too_many_shows(metric: Metric) -> None:
     assert known(signals({"d0": [shown]}, of_size(tp=8)), signal, "d0").value == 1.0
 
 
+@pytest.mark.parametrize(
+    ("size", "activity", "others"),
+    [(4, [0.5] * 8, 4.0), (8, [0.5] * 8, None), (1, [0.5] * 8, None), (1, [0.9] + [0.1] * 7, 7.0)],
+    ids=["more than it has", "as many", "nobody said how many", "one of unequal ones"],
+)
+def test_how_many_are_not_its_own_is_known(size: int, activity: list[float], others: float | None) -> None:
+    """And why it is thought so."""
+    found = signals({"d0": [node({Metric.SM_ACTIVE: activity})]}, of_size(tp=size))
+    foreign = found.get(SignalId.FOREIGN_DEVICES, instance_scope("d0"))
+    assert (None if foreign is None else foreign.value) == others
+    assert foreign is None or foreign.source == f"8 devices for an instance of {size}: some are not its own"
+
+
 def test_links_of_too_many() -> None:
     """Their sum is too large."""
     total = known(

@@ -26,6 +26,7 @@ from support.signals import (
     deployment,
     findings,
     instance,
+    on,
     signal_set,
     verdict_of,
 )
@@ -497,3 +498,15 @@ def test_every_answer_has_numbers_and_a_next_step(verdict: str) -> None:
     assert any(c.isdigit() for c in diagnosis.summary)
     assert "unknown" not in diagnosis.summary
     assert diagnosis.next_steps[0] == f"pdscope explain {verdict}"
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 3])
+def test_devices_of_others_have_a_step(count: int) -> None:
+    """One, whatever the number of instances; it names the first two."""
+    named = [f"d{n}" for n in range(count)]
+    figures = changed({}, *(on(name, {SignalId.FOREIGN_DEVICES: 4.0}) for name in named))
+    case = Case(deployment(*(instance(f"d{n}", Role.DECODE) for n in range(3))), signal_set(figures))
+    steps = [step for step in next_steps(case, Verdict.HEALTHY, [], []) if "select" in step]
+    assert len(steps) == min(count, 1)
+    assert [name for name in named if any(f"{name} (" in step for step in steps)] == named[:2]
+    assert any("and 1 more" in step for step in steps) == (count == 3)

@@ -65,8 +65,9 @@ def test_a_name_that_counts_says_what() -> None:
     """No quantity with a dimension falls through to a plain count."""
     plain = {s for s in SignalId if s.unit is Unit.COUNT}
     counted = {SignalId.SCRAPES, SignalId.SILENT_SCRAPES, SignalId.KV_FREE_REQUESTS, SignalId.TRANSFER_FLOOR_STEPS}
-    found = {SignalId.CONTRADICTIONS, SignalId.DEVICE_FAULT, SignalId.COUNTERS_JUMP, SignalId.HARDWARE_FAULTS}
-    assert plain == counted | found
+    found = {SignalId.CONTRADICTIONS, SignalId.COUNTERS_JUMP}
+    devices = {SignalId.DEVICE_FAULT, SignalId.HARDWARE_FAULTS, SignalId.FOREIGN_DEVICES}
+    assert plain == counted | found | devices
 
 
 @pytest.mark.parametrize("qualities", list(itertools.permutations(Quality, 2)))

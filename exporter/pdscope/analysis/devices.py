@@ -75,6 +75,7 @@ def put_devices(board: Board, deployment: Deployment, devices: Mapping[str, Devi
             doubt = desk.foreign(parts)
             desk.put(signal, parts, total_of, gauge, Quality.ESTIMATED if doubt else Quality.MEASURED, doubt)
         _put_health(desk, instance, view)
+        _put_foreign(desk, view)
 
 
 def put_roles(board: Board, deployment: Deployment) -> None:
@@ -197,6 +198,21 @@ def _put_health(desk: _Desk, instance: Instance, view: DeviceView) -> None:
             Quality.MEASURED,
             f"{metric.name.lower()} of {name}, {figure_text(lowest.value, metric)}, by the median of {len(parts)} "
             f"devices, {figure_text(middle, metric)}",
+            scope=desk.scope,
+            age_seconds=desk.now - oldest(parts),
+        )
+
+
+def _put_foreign(desk: _Desk, view: DeviceView) -> None:
+    """How many devices are read for an instance beyond those that it has, where that is seen."""
+    parts = {name: part for _, metric, _ in _MEANS for name, part in view.means(metric).items()}
+    doubt = desk.foreign(parts)
+    if doubt:
+        desk.board.put(
+            SignalId.FOREIGN_DEVICES,
+            len(parts) - desk.devices,
+            Quality.DERIVED,
+            doubt,
             scope=desk.scope,
             age_seconds=desk.now - oldest(parts),
         )

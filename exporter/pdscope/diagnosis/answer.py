@@ -219,8 +219,20 @@ def next_steps(
                 steps.append(f"to know {signal} on {profile.name}: {switch}")
     if verdict is Verdict.INSUFFICIENT_DATA or silent_instances(case):
         steps.append("pdscope doctor --config.file=pdscope.yml  # why each target gives no data, and what to switch on")
-    steps += _contradictions(case)
+    steps += [*_foreign_devices(case), *_contradictions(case)]
     return tuple(dict.fromkeys(steps))
+
+
+def _foreign_devices(case: Case) -> list[str]:
+    """Device figures are estimates while some of the devices are others': whose they are is for a person to say."""
+    read = (
+        (i.name, case.signals.get(SignalId.FOREIGN_DEVICES, instance_scope(i.name))) for i in case.deployment.instances
+    )
+    told = [f"{name} ({signal.source})" for name, signal in read if signal is not None]
+    if not told:
+        return []
+    more = f" and {len(told) - 2} more" if len(told) > 2 else ""
+    return [f"set select under devices for {', '.join(told[:2])}{more}, or tp if it has more"]
 
 
 def _contradictions(case: Case) -> list[str]:

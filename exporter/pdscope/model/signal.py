@@ -160,6 +160,7 @@ class SignalId(StrEnum):
     DEVICE_POWER_LOWEST = "device_power_lowest_ratio"
     DEVICE_FAULT = "device_fault_code"
     HARDWARE_FAULTS = "device_hardware_faults"
+    FOREIGN_DEVICES = "foreign_devices"
     COMPUTE_MOST = "compute_utilization_most_ratio"
     HBM_MOST = "hbm_bandwidth_utilization_most_ratio"
     CLOCK_TO_PEERS = "instance_clock_to_peers_ratio"
