@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pdscope.model.finding import Finding, PendingChange, Remedy, Truth, Verdict
+from pdscope.model.finding import Evidence, Finding, Op, PendingChange, Remedy, Truth, Verdict
 from pdscope.model.report import Report
 from pdscope.model.scrape import FailureReason
 from pdscope.model.signal import Quality, Signal, SignalId, instance_scope
@@ -80,6 +80,31 @@ def test_who_answers_without_metrics_is_not_down(transfer_bound: Report, answers
     row = next(line for line in lines if line.startswith(f"  {name} ") and "vllm" in line)
     assert f" {word} " in row
     assert row.endswith("http_status")
+
+
+@pytest.mark.parametrize("count", [1, 3, 5])
+def test_what_is_not_believed_is_told(transfer_bound: Report, count: int) -> None:
+    """With the reason, a few of them; not what a finding tells of already."""
+    first = transfer_bound.deployments[0]
+    why = "SM activity, where the work takes at least 0.6"
+    taken = [
+        Signal(SignalId.DISTRUSTED_COMPUTE, instance_scope(f"p{n}"), 0.01, Quality.MEASURED, why) for n in range(count)
+    ]
+    text = report_text(replace(transfer_bound, deployments=(replace(first, signals=first.signals.extended(taken)),)))
+    assert f"  not believed: compute utilization 1 % of p0: {why}\n" in text
+    assert text.count("not believed: compute") == min(count, 3)
+    assert ("not believed: 2 more like these" in text) == (count == 5)
+    told = Finding("metrics_untrusted", instance_scope("p0"), Truth.TRUE, evidence=(evidence(taken[0]),))
+    assert "not believed" not in answered(
+        replace(transfer_bound, deployments=(replace(first, signals=first.signals.extended(taken[:1])),)),
+        Verdict.METRICS_UNTRUSTED,
+        told,
+    )
+
+
+def evidence(of: Signal) -> Evidence:
+    """A comparison that shows a signal."""
+    return Evidence(of.id, of.scope, of.value, of.id.unit, Op.LT, 0.1, Truth.TRUE, of.source, of.quality, 0.0)
 
 
 def answered(report: Report, verdict: Verdict, *findings: Finding) -> str:

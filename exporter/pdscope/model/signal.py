@@ -200,6 +200,11 @@ class SignalId(StrEnum):
     KV_RECEIVED_SHARE = "kv_received_share_ratio"
 
     @property
+    def is_distrusted(self) -> bool:
+        """Whether it is a figure that was taken back: kept to be told, and worth nothing."""
+        return self.value.startswith("distrusted_")
+
+    @property
     def unit(self) -> Unit:
         """Base unit, from the ending of the name."""
         return _UNITS[self]

@@ -14,6 +14,7 @@ from pdscope.render.json import timestamp
 from pdscope.render.silent import Silent, silent_sources
 
 _WIDTH = 110
+_DISTRUSTED_SHOWN = 3
 _SCOPES_SHOWN = 2
 _OPS = {Op.GE: ">=", Op.GT: ">", Op.LE: "<=", Op.LT: "<"}
 _FIGURES = (
@@ -74,6 +75,7 @@ def _deployment(report: DeploymentReport, whole: Report) -> Iterator[str]:
     yield ""
     yield from _latencies(report)
     yield from _figures(report)
+    yield from _not_believed(report, holding)
     if holding:
         yield ""
         yield "  Evidence"
@@ -151,6 +153,20 @@ def _figures(report: DeploymentReport) -> Iterator[str]:
     for signal, found in known:
         quality = "" if found.quality is Quality.MEASURED else f" [{found.quality}]"
         yield f"  {_words(signal):<34} {format_quantity(found.value, signal.unit)}{quality}"
+
+
+def _not_believed(report: DeploymentReport, holding: Sequence[Finding]) -> Iterator[str]:
+    """Figures that were taken back and that no finding tells of."""
+    told = {(e.signal, e.scope) for f in holding for e in f.evidence}
+    taken = [s for s in report.signals if s.id.is_distrusted and (s.id, s.scope) not in told]
+    for signal in taken[:_DISTRUSTED_SHOWN]:
+        value = format_quantity(signal.value, signal.id.unit)
+        words = _words(signal.id).removeprefix("distrusted ")
+        yield from _wrapped(
+            f"not believed: {words} {value} of {signal.scope.name}: {signal.source}", "  ", hang="      "
+        )
+    if len(taken) > _DISTRUSTED_SHOWN:
+        yield f"  not believed: {len(taken) - _DISTRUSTED_SHOWN} more like these"
 
 
 def _all_evidence(holding: Sequence[Finding]) -> Iterator[str]:
