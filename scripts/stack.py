@@ -289,7 +289,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     finally:
         for number, handler in before.items():
-            signal.signal(number, handler)
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)  # None: it was not Python's
 
 
 if __name__ == "__main__":

@@ -38,10 +38,10 @@ def of_size(**parallelism: int) -> Deployment:
     return deployment(instance("p0", Role.PREFILL, **parallelism), instance("d0", Role.DECODE, **parallelism))
 
 
-def node(columns: Mapping[Metric, Sequence[Column]]) -> Window:
+def node(columns: Mapping[Metric, Sequence[Column]], prefix: str = "GPU-") -> Window:
     """A page that tells its devices apart: their columns by metric."""
     scalars = {
-        SeriesKey(metric, f"GPU-{n}"): np.broadcast_to(np.asarray(column, dtype=np.float64), (SCRAPES,))
+        SeriesKey(metric, f"{prefix}{n}"): np.broadcast_to(np.asarray(column, dtype=np.float64), (SCRAPES,))
         for metric, devices in columns.items()
         for n, column in enumerate(devices)
     }
@@ -238,6 +238,13 @@ def test_how_many_are_not_its_own_is_known(size: int, activity: list[float], oth
     foreign = found.get(SignalId.FOREIGN_DEVICES, instance_scope("d0"))
     assert (None if foreign is None else foreign.value) == others
     assert foreign is None or foreign.source == f"8 devices for an instance of {size}: some are not its own"
+
+
+def test_devices_that_two_sources_name_apart_are_no_strangers() -> None:
+    """Each source names as many as there are."""
+    other = node({Metric.DEVICE_BUSY: [0.5] * 4}, "card")
+    found = signals({"d0": [node({Metric.SM_ACTIVE: [0.5] * 4}), other]}, of_size(tp=4))
+    assert found.get(SignalId.FOREIGN_DEVICES, instance_scope("d0")) is None
 
 
 def test_links_of_too_many() -> None:

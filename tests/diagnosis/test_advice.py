@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import combinations
 
 import pytest
@@ -12,8 +13,8 @@ from pdscope.diagnosis.base import Rule
 from pdscope.diagnosis.engine import discover
 from pdscope.diagnosis.remedies import CATALOGUE
 from pdscope.model.finding import Finding, Remedy, Truth, Verdict
-from pdscope.model.signal import Scope, ScopeKind
-from support.signals import CALM, STORIES, changed, on, verdict_of
+from pdscope.model.signal import Scope, ScopeKind, SignalId
+from support.signals import CALM, STORIES, changed, finding, on, verdict_of
 
 WHERE = Scope(ScopeKind.DEPLOYMENT, "pd")
 RULES = {rule.id: rule for rule in discover()}
@@ -72,15 +73,16 @@ def test_what_does_not_hold_is_not_treated(truth: Truth) -> None:
     assert advise(Verdict.HEALTHY, [found("pd_ratio", "add_prefill", truth=truth)]) == ()
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-def test_what_is_urgent_comes_before_the_verdict(swapped: bool) -> None:
-    """What is dead is started, and a wrong answer is stopped before it is made quicker; as the findings come."""
-    urgent = [found("instance_down", "restart_instance", on=["d0"]), found("late_kv_read", "fail_on_expiry")]
-    groups = [(Place.FIRST, "instance_down", ["restart_instance"]), (Place.FIRST, "late_kv_read", ["fail_on_expiry"])]
-    step = -1 if swapped else 1
-    assert shape(
-        advise(Verdict.DECODE_ADMISSION, [found("decode_admission", "raise_running_limit"), *urgent[::step]])
-    ) == [*groups[::step], (Place.VERDICT, "decode_admission", ["raise_running_limit"])]
+def test_what_is_urgent_comes_before_the_verdict() -> None:
+    """A wrong answer is stopped before anything is made quicker; then what is dead is started."""
+    late, dead = {SignalId.LATE_KV_READS: 0.02}, {SignalId.SILENT_SCRAPES: 3.0, SignalId.ANSWERS: 0.0}
+    diagnosis = verdict_of(changed(STORIES["decode_admission"], on("p0", late), on("d0", dead))).diagnosis
+    places = [(group.place, group.rule) for group in advise(diagnosis.verdict, diagnosis.findings)]
+    assert places[:3] == [
+        (Place.FIRST, "late_kv_read"),
+        (Place.FIRST, "instance_down"),
+        (Place.VERDICT, diagnosis.verdict),
+    ]
 
 
 @pytest.mark.parametrize(("one", "other"), OPPOSITES)
@@ -120,6 +122,16 @@ def test_a_hot_instance_explains_its_own_queue_only() -> None:
     for names, treated in ((["p0"], False), (["p0", "p1"], True), (["p1"], True)):
         advice = advise(Verdict.ROUTER_IMBALANCE, [cause, found("prefill_queue", "raise_token_budget", on=names)])
         assert (len(advice) == 2) is treated
+
+
+def test_a_slow_instance_explains_no_queue_elsewhere() -> None:
+    """With the rules at work: what they say of themselves is in their findings."""
+    rule = RULES["hardware_degraded"]
+    slow = replace(finding(rule, STORIES["hardware_degraded"], about="d0"), culprits=("p0",))
+    assert slow.truth is Truth.TRUE
+    for name, places in (("p0", [Place.VERDICT]), ("p1", [Place.VERDICT, Place.BESIDE])):
+        queue = found("prefill_queue", "raise_token_budget", on=[name])
+        assert [g.place for g in advise(Verdict.HARDWARE_DEGRADED, [slow, queue])] == places
 
 
 def test_what_a_cause_says_that_it_explains_is_no_table_s_matter() -> None:

@@ -16,15 +16,12 @@ from pdscope.model.topology import Deployment, EngineProfile, Role, Slo
 from pdscope.render import catalogue
 from pdscope.runtime.plugins import load_plugins
 from support.signals import (
-    CALM,
     ENGINE,
-    FINDINGS,
     STORIES,
     Figure,
     Figures,
     changed,
     deployment,
-    findings,
     instance,
     on,
     signal_set,
@@ -235,13 +232,25 @@ def test_summary_of_nothing_names_what_is_missing(figures: Figures, count: str) 
     assert "p99" not in text
 
 
-def test_summary_of_nothing_says_first_why() -> None:
-    """Whose metrics are lost, before what is missing for it."""
-    why = findings(TELEMETRY_LOST, FINDINGS["telemetry_lost"])
-    text = summarise(case_of(), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], why)
-    assert text.startswith("Cannot tell: d0 (decode) answers, but 3 times in a row without metrics: ")
-    calm = findings(TELEMETRY_LOST, CALM)
-    assert "without metrics" not in summarise(case_of(), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], calm)
+@pytest.mark.parametrize(
+    ("blind", "begins", "ends"),
+    [
+        ([0], False, "d0 (decode) answers, but 3 times in a row without metrics: whether it serves well is not known."),
+        ([0, 1, 2, 3], True, ""),
+        ([0, 1, 2], False, "; no data from 1 more either."),
+        ([], False, "first of all ttft_p50_seconds, itl_p50_seconds, requests_finished."),
+    ],
+)
+def test_summary_of_nothing_says_who_gives_no_data(blind: list[int], begins: bool, ends: str) -> None:
+    """First where that is all of a role, and so explains what is missing; else after it."""
+    of = deployment(*(instance(f"d{n}", Role.DECODE) for n in range(4)))
+    silent = {SignalId.SILENT_SCRAPES: 3.0, SignalId.ANSWERS: 1.0}
+    figures = changed({}, *(on(f"d{n}", silent) for n in blind))
+    who = [f for f in TELEMETRY_LOST.evaluate(Case(of, signal_set(figures))) if f.truth is Truth.TRUE]
+    lacking = held(truth=Truth.UNKNOWN, missing=(SignalId.ITL_P95,))
+    text = summarise(Case(of, signal_set(figures)), Phase.UNKNOWN, Verdict.INSUFFICIENT_DATA, [], [lacking, *who])
+    assert text.startswith("Cannot tell: d0 (decode) answers") is begins
+    assert text.endswith(ends)
 
 
 def test_summary_of_nothing_tells_of_a_wait_for_transfers() -> None:

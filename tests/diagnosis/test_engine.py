@@ -475,6 +475,7 @@ EMPTY: dict[SignalId, float | None] = {
         ({**EMPTY, SignalId.WORK_MOST: None}, Verdict.HEALTHY),
         ({**EMPTY, SignalId.WORK_MOST: 1.0}, Verdict.HEALTHY),
         ({**EMPTY, SignalId.DEVICE_BUSY: 0.06}, Verdict.HEALTHY),
+        ({**EMPTY, SignalId.DEVICE_BUSY: 0.5, SignalId.FOREIGN_DEVICES: 4.0}, Verdict.IDLE),
         ({**EMPTY, SignalId.PREFILL_BUSY: 0.4}, Verdict.HEALTHY),
         ({SignalId.SILENT_SCRAPES: 3.0, SignalId.ANSWERS: 1.0}, Verdict.INSUFFICIENT_DATA),
         ({SignalId.SILENT_SCRAPES: 2.0, SignalId.ANSWERS: 1.0}, Verdict.HEALTHY),

@@ -62,6 +62,7 @@ def test_no_alert_inhibits_itself_by_a_detour() -> None:
     """Or a fault would silence all that tells of it."""
     named = {rule["alert"] for g in yaml.safe_load((RULES / "alerts.yml").read_text())["groups"] for rule in g["rules"]}
     silenced_by = causes(discover(), named)
+    assert named >= {*silenced_by}.union(*silenced_by.values())
     assert "PdscopePrefillQueue" in silenced_by["PdscopeKVTransferBandwidth"]
 
     def reached(name: str) -> set[str]:
@@ -166,6 +167,16 @@ def inhibited_of(client: httpx.Client, deployment: str) -> set[str]:
             {"PdscopeRouterImbalance/warning": "router_imbalance", "PdscopePrefillQueue/page": "prefill_queue"},
             {"PdscopeRouterImbalance/warning"},
             id="never a page by a warning of its cause",
+        ),
+        pytest.param(
+            {
+                "PdscopeDecodeAdmission/page": "decode_admission",
+                "PdscopeKVTransferFailing/page": "kv_transfer_failing",
+                "PdscopeHardwareDegraded/page": "hardware_degraded",
+                "PdscopeDecodeKVCapacity/page": "decode_kv_capacity",
+            },
+            {"PdscopeDecodeAdmission/page"},
+            id="never what the order of evidence names before the cause",
         ),
         pytest.param(
             {"PdscopeKVPinned/page": "kv_pinned", "PdscopeKVLeaseExpired/critical": ""},

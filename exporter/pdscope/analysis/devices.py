@@ -40,6 +40,7 @@ _MEANS = (
     (SignalId.COMPUTE_UTILIZATION, Metric.ENGINE_ACTIVE, Quality.ESTIMATED),
     (SignalId.DEVICE_BUSY, Metric.DEVICE_BUSY, Quality.MEASURED),
 )
+_BY_DEVICE = (*(metric for _, metric, _ in _MEANS), Metric.DEVICE_HBM_BYTES_RATE)
 _MOST = {SignalId.COMPUTE_UTILIZATION: SignalId.COMPUTE_MOST, SignalId.HBM_UTILIZATION: SignalId.HBM_MOST}
 """Of means that a single device at its limit hides."""
 _RATES = (
@@ -205,7 +206,7 @@ def _put_health(desk: _Desk, instance: Instance, view: DeviceView) -> None:
 
 def _put_foreign(desk: _Desk, view: DeviceView) -> None:
     """How many devices are read for an instance beyond those that it has, where that is seen."""
-    parts = {name: part for _, metric, _ in _MEANS for name, part in view.means(metric).items()}
+    parts = max((view.means(metric) for metric in _BY_DEVICE), key=len)  # two sources may name the same devices apart
     doubt = desk.foreign(parts)
     if doubt:
         desk.board.put(

@@ -10,6 +10,7 @@ from pdscope.diagnosis.base import Case, objectives
 from pdscope.diagnosis.transfer_wait import transfer_wait
 from pdscope.model.finding import Confidence, Finding, Phase, Stage, Truth, Verdict
 from pdscope.model.signal import Quality, ScopeKind, SignalId, instance_scope
+from pdscope.model.topology import Role
 from pdscope.model.units import format_quantity
 
 _FEW_REQUESTS = 20
@@ -183,7 +184,8 @@ def _disagreement(case: Case, phase: Phase, stage: Stage, findings: Sequence[Fin
 def _cannot_tell(case: Case, findings: Sequence[Finding]) -> str:
     """What is known, and what an answer lacks: the latencies, what the last verdicts ask for, what most others do.
 
-    What explains the lack comes first, and last what the transfers say in spite of it.
+    Who gives no data comes first where it is all of a role, else after what is missing, which need not be their doing.
+    Last comes what the transfers say in spite of it.
     """
     latencies = (SignalId.TTFT_P50, SignalId.ITL_P50, SignalId.REQUESTS_FINISHED)
     undecided = [f for f in findings if f.truth is Truth.UNKNOWN and f.verdict is not None]
@@ -199,9 +201,18 @@ def _cannot_tell(case: Case, findings: Sequence[Finding]) -> str:
     )
     each = list(dict.fromkeys(missing))
     lack = f"{len(each)} signal(s) are missing, first of all {', '.join(each[:3])}" if each else _NO_RULE
-    why = [f.headline for f in findings if f.truth is Truth.TRUE and Verdict.INSUFFICIENT_DATA in f.covers]
+    blind = [f for f in findings if f.loses_data]
+    more = [f"no data from {len(blind) - 2} more either"] if len(blind) > 2 else []
+    who = [f.headline for f in blind[:2]] + more
     wait = transfer_wait(case)
-    return f"cannot tell: {'; '.join((*why[:2], seen))}, and {lack}{f'; {wait}' if wait else ''}"
+    told = [f"{seen}, and {lack}", *([wait] if wait else [])]
+    return f"cannot tell: {'; '.join([*who, *told] if _whole_role(case, blind) else [told[0], *who, *told[1:]])}"
+
+
+def _whole_role(case: Case, findings: Sequence[Finding]) -> bool:
+    """Whether these are about all the instances of a role."""
+    names = {name for f in findings for name in f.culprits}
+    return any((members := {i.name for i in case.instances(role)}) and members <= names for role in Role)
 
 
 def next_steps(

@@ -89,8 +89,11 @@ class Rule:
         evaluate: the function; yields one finding for each scope that it judges.
         last_resort: asked in addition when no other rule of a verdict holds: evidence that says nothing as long as
             something explains the state.
-        covers: ids of rules that tell of its symptoms, or of a milder side of the same trouble: while this one is the
-            verdict they need no remedy, and while its alert fires none of their own.
+        outranks: verdicts earlier in the order of evidence that a finding of this rule may explain; it says so itself
+            where it does (`Finding.outranks`).
+        covers: ids of rules that tell of its symptoms, or of a milder side of the same trouble. While this one is the
+            verdict, they need no remedy; while its alert fires, they need none of their own, unless the order of
+            evidence would name them first.
         covers_culprits_only: what is seen on instances that it does not name is not its doing (remedies only: an alert
             is one of the deployment).
         urgent: its remedies come before those of any verdict.
@@ -103,6 +106,7 @@ class Rule:
     remedies: tuple[str, ...] = ()
     fallback: bool = False
     last_resort: Callable[[Case], Iterable[Finding]] | None = None
+    outranks: tuple[Verdict, ...] = ()
     covers: frozenset[str] = frozenset()
     covers_culprits_only: bool = False
     urgent: bool = False

@@ -219,7 +219,7 @@ def _worker_verdict(instance: Instance, case: Case, findings: Sequence[Finding])
     verdict, deciding = _decide(own)
     if deciding:
         return verdict
-    if any(Verdict.INSUFFICIENT_DATA in f.covers and f.truth is Truth.TRUE for f in own):
+    if any(f.loses_data for f in own):
         return Verdict.INSUFFICIENT_DATA
     return Verdict.IDLE if _is_idle(case, scope) else Verdict.HEALTHY
 
@@ -230,7 +230,8 @@ def _is_idle(case: Case, scope: Scope) -> bool:
     Prefill at 40 % of its compute is empty at most scrapes, so that its mean work alone says nothing.
     """
     most, tokens = (case.signals.value(s, scope) for s in (SignalId.WORK_MOST, SignalId.GENERATION_RATE))
-    shares = [case.signals.value(s, scope) for s in _BUSY]
+    others = case.signals.value(SignalId.FOREIGN_DEVICES, scope) is not None
+    shares = [case.signals.value(s, scope) for s in _BUSY if not (others and s is SignalId.DEVICE_BUSY)]
     busy = any(share is not None and share >= _BUSY_FROM for share in shares)
     return most is not None and most < 1 and not tokens and not busy
 

@@ -202,6 +202,11 @@ class Finding:
     covers_culprits_only: bool = False
     urgent: bool = False
 
+    @property
+    def loses_data(self) -> bool:
+        """Whether it says that its culprits give no data: that explains that there are too few."""
+        return self.truth is Truth.TRUE and Verdict.INSUFFICIENT_DATA in self.covers
+
 
 @dataclass(frozen=True, slots=True)
 class PendingChange:

@@ -13,7 +13,8 @@ def handling(handlers: Mapping[signal.Signals, Callable[[], None]]) -> Iterator[
     """Call these functions from the running event loop; afterwards the signals do what they did before.
 
     What a handler left behind would do to whoever comes after (a SIGHUP that ends the process below `nohup`), nobody
-    looks for here: asyncio on its own leaves the default, whatever was there.
+    looks for here: asyncio on its own leaves the default, whatever was there. One of these within another on the same
+    loop is not meant: the outer handlers are asyncio's own, which cannot be put back.
 
     Raises:
         ValueError: not in the main thread, which alone may handle signals.

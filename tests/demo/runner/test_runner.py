@@ -245,6 +245,15 @@ async def test_the_configuration_is_that_of_what_runs() -> None:
         assert (await client.post("/pdscope.yml", json={})).status_code == 404
 
 
+async def test_the_configuration_can_be_had_while_engines_start() -> None:
+    """It lists who listens already."""
+    async with demo("healthy") as (running, client, _):
+        running.stage.play(SCENARIOS["router_imbalance"])
+        text = (await client.get("/pdscope.yml")).text
+        names = {one["name"] for one in yaml.safe_load(text)["deployments"][0]["instances"]}
+        assert names == {"p0", "d0", "router"}
+
+
 async def test_bytes_that_are_no_request_get_a_400() -> None:
     async with demo("healthy") as (running, client, _):
         before = running.stage.simulation

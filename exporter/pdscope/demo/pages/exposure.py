@@ -19,7 +19,7 @@ def exposed(listening: Sequence[Server], draw: Draw) -> tuple[Server, ...]:
 
     Args:
         listening: all that there are.
-        draw: its `exposure` is applied, its seed says whose turn it is behind a shared address.
+        draw: its `exposure` is applied, its seed draws who answers behind a shared address.
     """
     exposure = draw.exposure
     shown = tuple(listening)
@@ -28,7 +28,7 @@ def exposed(listening: Sequence[Server], draw: Draw) -> tuple[Server, ...]:
     if exposure.decode_address_shared:
         behind = [one for one in shown if one.role == "decode"]
         shown = tuple(
-            _in_turns(behind, draw.seed) if one in behind[:1] else one for one in shown if one not in behind[1:]
+            _by_lot(behind, draw.seed) if one in behind[:1] else one for one in shown if one not in behind[1:]
         )
     return shown
 
@@ -38,7 +38,7 @@ def _without_metrics(server: Server) -> Server:
     return replace(server, pages={path: page for path, page in server.pages.items() if path != _METRICS})
 
 
-def _in_turns(behind: Sequence[Server], seed: int) -> Server:
+def _by_lot(behind: Sequence[Server], seed: int) -> Server:
     """One address for all of them, under the name of the first. A proxy draws, for each request, who answers it."""
     drawn = Random(seed)
 

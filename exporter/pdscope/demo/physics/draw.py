@@ -184,7 +184,7 @@ class Exposure:
     Attributes:
         decode_metrics: whether decode instances were started with their metrics on.
         decode_address_shared: whether one address, as of a Kubernetes service, stands before all decode instances, so
-            that each answer is that of the next one.
+            that each answer is that of one of them, by lot.
     """
 
     decode_metrics: bool = True

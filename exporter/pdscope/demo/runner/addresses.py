@@ -35,8 +35,11 @@ class Addresses:
 
     @property
     def urls(self) -> dict[str, str]:
-        """Of the servers that the stage has now, without a slash at the end."""
-        return {name: self._urls[name] for name in self._stage.servers}
+        """Of the servers that the stage has now and that listen, without a slash at the end.
+
+        In the middle of a switch some of them do not yet.
+        """
+        return {name: self._urls[name] for name in self._stage.servers if name in self._urls}
 
     async def open(self) -> None:
         """Opens what is missing for the servers that the stage has now."""

@@ -46,7 +46,7 @@ def evaluate(case: Case) -> Iterator[Finding]:
         culprits=tuple(i.name for i in case.deployment.of_role(Role.DECODE)) if busy else (),
     )
     # the thread that posts is the one that runs the steps: what piles up on decode is for want of them
-    yield replace(found, outranks=(Verdict.DECODE_KV_CAPACITY, Verdict.DECODE_ADMISSION)) if busy else found
+    yield replace(found, outranks=RULE.outranks) if busy else found
 
 
 def _posts_all_the_time(case: Case) -> bool:
@@ -94,5 +94,6 @@ RULE = Rule(
         Threshold("ttft_share", 0.2, Unit.RATIO, "share of TTFT from which a stage counts; tensward's warning level"),
     ),
     remedies=("larger_pages", "equal_parallelism", "staging_buffer", "restart_decode"),
+    outranks=(Verdict.DECODE_KV_CAPACITY, Verdict.DECODE_ADMISSION),
     covers=symptoms.FETCH | {"decode_admission", "decode_kv_capacity", "pd_ratio"},
 )

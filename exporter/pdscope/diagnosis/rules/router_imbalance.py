@@ -12,7 +12,6 @@ from pdscope.model.signal import Quality, SignalId, instance_scope
 from pdscope.model.topology import Instance, Role
 from pdscope.model.units import Unit
 
-_QUEUES = (Verdict.DECODE_KV_CAPACITY, Verdict.DECODE_ADMISSION)
 """What overfeeding an instance makes of it and what comes before this verdict in the order of evidence."""
 
 
@@ -61,7 +60,7 @@ def _between(case: Case, role: Role, members: Sequence[Instance]) -> Finding:
         at_best=Quality.DERIVED if slow or _more_than_all(case, len(members), len(culprits)) else Quality.MEASURED,
     )
     # what makes an instance slow explains why requests pile up on it, so it comes first; unseen, it is not ruled out
-    return replace(found, before=Verdict.FRONTEND_BOUND) if slow else replace(found, outranks=_QUEUES)
+    return replace(found, before=Verdict.FRONTEND_BOUND) if slow else replace(found, outranks=RULE.outranks)
 
 
 def _more_than_all(case: Case, members: int, hot: int) -> bool:
@@ -133,7 +132,7 @@ def _between_ranks(board: Bench, role: Role) -> Finding:
         decisive=(SignalId.RANK_IMBALANCE,),
         culprits=(board.scope.name,),
     )
-    return replace(found, outranks=_QUEUES)  # the queue is that of the hot rank: the others have room
+    return replace(found, outranks=RULE.outranks)  # the queue is that of the hot rank: the others have room
 
 
 RULE = Rule(
@@ -150,6 +149,7 @@ RULE = Rule(
         Threshold("output", 1.2, Unit.RATIO, "tokens of the fullest by those of the emptiest: below, it is only slow"),
     ),
     remedies=("balance_ranks", "router_policy", "less_affinity", "reset_router_state"),
+    outranks=(Verdict.DECODE_KV_CAPACITY, Verdict.DECODE_ADMISSION),
     covers=symptoms.WORK | symptoms.FETCH | {"itl_unstable", "pd_ratio"},
     covers_culprits_only=True,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping
 
 from pdscope.diagnosis.base import Rule
+from pdscope.diagnosis.engine import ORDER
 from pdscope.model.finding import Verdict
 from pdscope.render.alerting.alert import Severity, alert_name
 from pdscope.render.alerting.settings import Settings
@@ -33,19 +34,32 @@ _ABOVE = {
 def causes(rules: Iterable[Rule], alerts: Collection[str]) -> Mapping[str, tuple[str, ...]]:
     """Alert of a cause -> alerts of the symptoms that it makes, of the same deployment.
 
-    By what the rules cover and not by the order of evidence: the order tells which of two causes to name first, and
-    says of most pairs nothing of one making the other.
+    A rule that covers another does not silence it where the order of evidence would name the other first: then it is
+    no symptom but another trouble, and may have begun after this one.
 
     Args:
         rules: of the diagnosis.
         alerts: names of all alerts; what a rule covers need not have one.
     """
-    covered = {rule.id: sorted(rule.covers) for rule in rules}
+    by_id = {rule.id: rule for rule in rules}
     made: dict[str, tuple[str, ...]] = {}
-    for cause in dict.fromkeys((*covered, *_OF_OURSELVES)):
-        symptoms = [alert_name(rule) for rule in (*covered.get(cause, ()), *_OF_OURSELVES.get(cause, ()))]
-        made[alert_name(cause)] = tuple(name for name in symptoms if name in alerts)
-    return {cause: symptoms for cause, symptoms in made.items() if cause in alerts and symptoms}
+    for cause in dict.fromkeys((*by_id, *_OF_OURSELVES)):
+        covered = _silenced_by(by_id[cause], by_id) if cause in by_id else ()
+        symptoms = [name for rule in covered if (name := alert_name(rule)) in alerts]
+        symptoms += [alert_name(name) for name in _OF_OURSELVES.get(cause, ())]
+        if symptoms:
+            made[alert_name(cause)] = tuple(symptoms)
+    return made
+
+
+def _silenced_by(cause: Rule, rules: Mapping[str, Rule]) -> Iterable[str]:
+    """What a rule covers and the order of evidence does not name before it."""
+    for symptom in sorted(cause.covers):
+        verdict = rules[symptom].verdict
+        both = verdict is not None and cause.verdict is not None
+        first = both and ORDER.index(verdict) < ORDER.index(cause.verdict)
+        if not first or verdict in cause.outranks:
+            yield symptom
 
 
 def inhibit_rules(

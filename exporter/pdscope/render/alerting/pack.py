@@ -18,7 +18,7 @@ from pdscope.render.alerting.recording import recording
 from pdscope.render.alerting.settings import Settings
 from pdscope.render.alerting.verdicts import verdict_alerts
 
-NOTE = "Written by scripts/generate_rules.py. Edit exporter/pdscope/render/alerting."
+NOTE = "Written by scripts/generate_rules.py. Edit exporter/pdscope/render/alerting and the rules of the diagnosis."
 
 
 @dataclass(frozen=True, slots=True)
