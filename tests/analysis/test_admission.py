@@ -311,6 +311,19 @@ def test_the_wait_by_littles_law() -> None:
     assert known(found, SignalId.ADMISSION_TTFT_SHARE).quality is Quality.DERIVED
 
 
+def test_the_wait_where_nobody_counts_what_leaves() -> None:
+    """Ten arrive a second, and no more than those leave a queue of thirty: three seconds at least, an estimate."""
+    of = deployment(instance("r0", Role.ROUTER), *PAIR.instances)
+    pages = {
+        "r0": window({Metric.REQUESTS_ARRIVED: rising(10.0)}, {Metric.TTFT: histogram(SECONDS, [4.0] * 4)}),
+        "d0": window({Metric.DECODE_ALLOCATION_QUEUE: 30.0}),
+    }
+    found = signals(of, pages)
+    assert known(found, SignalId.ADMISSION_WAIT).value == pytest.approx(3.0)
+    share = known(found, SignalId.ADMISSION_TTFT_SHARE)
+    assert (share.value, share.quality) == (pytest.approx(0.75), Quality.ESTIMATED)
+
+
 def test_a_wait_is_at_most_all_of_ttft() -> None:
     """Little's law and the mean TTFT are of different requests."""
     found = decode(

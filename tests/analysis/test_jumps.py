@@ -46,6 +46,19 @@ def test_one_process(column: Column) -> None:
     assert len(signals(window({Metric.GENERATED_TOKENS: column}))) == 0
 
 
+@pytest.mark.parametrize(("jumping", "kept"), [(1, True), (2, False)])
+def test_of_a_page_that_several_answer_the_gauges_are_left(jumping: int, kept: bool) -> None:
+    """A counter that happens not to jump in this window is of several processes too; a single one that jumps is odd."""
+    names = (Metric.GENERATED_TOKENS, Metric.PROMPT_TOKENS)[:jumping]
+    columns = dict.fromkeys(names, ALTERNATING) | {Metric.TRANSFER_FAILURES: ONE, Metric.RUNNING: ONE}
+    page = window(columns, {Metric.TTFT: histogram((1.0, INF), [0.5] * 100)})
+    of = deployment()
+    left = next(o for o in put_jumps(Board(of.name), observed(of, {"d0": page})) if o.instance.name == "d0")
+    assert left.level(Metric.RUNNING) is not None
+    assert (left.rate(Metric.TRANSFER_FAILURES) is not None) is kept
+    assert (left.distribution(Metric.TTFT) is not None) is kept
+
+
 def test_gauges_may_move_as_they_like() -> None:
     """They are no counters."""
     assert len(signals(window({Metric.RUNNING: ALTERNATING}))) == 0

@@ -66,6 +66,7 @@ OF_DOUBT = frozenset(
         SignalId.TTFT_OUTSIDE,
         SignalId.ITL_OUTSIDE,
         SignalId.COUNTERS_JUMP,
+        SignalId.FOREIGN_DEVICES,
         SignalId.UNTIMED,
     )
 )

@@ -105,3 +105,14 @@ def test_failures_in_a_row_end_at_the_last_good_scrape() -> None:
     store.add(STREAM, scrape(100))
     assert store.failed_in_a_row(STREAM) == 0
     assert store.failed_in_a_row(Stream("x", "metrics", "x")) == 0
+
+
+def test_failures_in_a_row_are_counted_beyond_what_is_kept() -> None:
+    """A target that is long gone has not failed less often for being asked less often."""
+    store = filled(60, 70)
+    for at in range(80, 80_000, 400):
+        store.add(STREAM, failed(at))
+    assert store.failed_in_a_row(STREAM) == 200
+    assert len(store.recent(STREAM, 1000)) < 200
+    store.forget(STREAM)
+    assert store.failed_in_a_row(STREAM) == 0

@@ -519,3 +519,22 @@ def test_devices_of_others_have_a_step(count: int) -> None:
     assert len(steps) == min(count, 1)
     assert [name for name in named if any(f"{name} (" in step for step in steps)] == named[:2]
     assert any("and 1 more" in step for step in steps) == (count == 3)
+
+
+@pytest.mark.parametrize(("blind", "asked"), [([], 0), ([0], 1)])
+def test_doctor_is_a_step_wherever_data_are_lost(blind: list[int], asked: int) -> None:
+    """Also beside a verdict that was found without them."""
+    of = deployment(instance("d0", Role.DECODE))
+    silent = {SignalId.SILENT_SCRAPES: 3.0, SignalId.ANSWERS: 1.0}
+    case = Case(of, signal_set(changed({}, *(on(f"d{n}", silent) for n in blind))))
+    steps = next_steps(case, Verdict.UNDETERMINED, [], list(TELEMETRY_LOST.evaluate(case)))
+    assert len([step for step in steps if step.startswith("pdscope doctor --config.file=")]) == asked
+
+
+@pytest.mark.parametrize(("answers", "asked"), [(1.0, 1), (None, 1), (0.0, 0)])
+def test_a_router_that_does_not_answer_is_not_asked(answers: float | None, asked: int) -> None:
+    """Nothing would come of it."""
+    router = instance("r0", Role.ROUTER, profile=load_plugins().profile("smg"))
+    case = Case(deployment(router), signal_set(changed({}, on("r0", {SignalId.ANSWERS: answers}))))
+    steps = next_steps(case, Verdict.UNDETERMINED, [], [])
+    assert len([step for step in steps if step.startswith("ask r0")]) == asked

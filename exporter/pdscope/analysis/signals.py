@@ -58,7 +58,7 @@ def compute_signals(
         for i in deployment.instances
     ]
     board = Board(deployment.name, {o.instance.name: o.age_seconds for o in observed if o.age_seconds is not None})
-    put_jumps(board, observed)
+    observed = put_jumps(board, observed)
     put_latency(board, deployment, observed)
     put_traffic(board, deployment, observed)
     put_transfer(board, deployment, observed)

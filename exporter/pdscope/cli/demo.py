@@ -92,7 +92,7 @@ async def _demo(names: list[str], seed: int, speed: float, listen_address: str) 
 
     plugins = load_plugins()
     reload = _Reload()
-    clock = Time(seconds, unix_seconds, sleep)
+    clock = Time(seconds, unix_seconds, sleep, speed)
     async with Demo(names, seed=seed, time=clock, say=_say, renewed=reload.wish) as demo:
 
         def load() -> Config:
@@ -164,6 +164,9 @@ def _announce(demo: Demo, address: str, speed: float) -> None:
     from pdscope.demo.runner.control import CONFIG_PATH
 
     scenario = demo.stage.scenario
+    other_clock = (
+        "" if speed == 1.0 else "\n    (other readers than this daemon see rates by their own clock: --speed 1)"
+    )
     pace = "" if speed == 1.0 else f" All of it runs {speed:g} times as fast as time."
     print(
         f"A simulated deployment, and the daemon that reads it over HTTP.{pace} Ctrl-C stops both.\n\n"
@@ -173,7 +176,8 @@ def _announce(demo: Demo, address: str, speed: float) -> None:
         f"  {demo.control_url}/              GET: what can be changed; POST: change it, for instance\n"
         f"    curl -H 'Content-Type: application/json' {demo.control_url}/ \\\n"
         f'      -d \'{{"parameter": "link.path_bytes_per_second", "value": 4e8}}\'\n'
-        f"  {demo.control_url}{CONFIG_PATH}   GET: the configuration, for pdscope doctor, diagnose, check-config\n\n"
+        f"  {demo.control_url}{CONFIG_PATH}   GET: the configuration, for pdscope doctor, diagnose, check-config"
+        f"{other_clock}\n\n"
         f"{scenario.name}: {scenario.story}\n  watch: {scenario.watch}",
         flush=True,
     )

@@ -36,11 +36,13 @@ class Store:
     retention_seconds: float
     max_scrapes: int = 720
     _scrapes: dict[Stream, deque[Scrape]] = field(default_factory=dict)
+    _failed: dict[Stream, int] = field(default_factory=dict)
 
     def add(self, stream: Stream, scrape: Scrape) -> None:
         """Keep a scrape; failures are kept too, so that the window shows gaps where there were gaps."""
         kept = self._scrapes.setdefault(stream, deque(maxlen=self.max_scrapes))
         kept.append(scrape)
+        self._failed[stream] = 0 if scrape.ok else self._failed.get(stream, 0) + 1
         while kept and kept[0].at < scrape.at - self.retention_seconds:
             kept.popleft()
 
@@ -63,13 +65,8 @@ class Store:
         return tuple(self._scrapes.get(stream, ()))[-count:]
 
     def failed_in_a_row(self, stream: Stream) -> int:
-        """How many of the newest scrapes brought nothing, up to the last good one."""
-        count = 0
-        for scrape in reversed(self._scrapes.get(stream, ())):
-            if scrape.ok:
-                break
-            count += 1
-        return count
+        """How many of the newest scrapes brought nothing, since the last good one; also those that are not kept."""
+        return self._failed.get(stream, 0)
 
     def streams(self) -> tuple[Stream, ...]:
         """All streams that have scrapes."""
@@ -78,3 +75,4 @@ class Store:
     def forget(self, stream: Stream) -> None:
         """Drop a stream whose target is gone."""
         self._scrapes.pop(stream, None)
+        self._failed.pop(stream, None)

@@ -24,6 +24,7 @@ _WRONG_ANSWERS = "late_kv_read"
 """The finding that nothing may stand before."""
 _CONTRADICTED, _INSTANCE = "engine_setting", ScopeKind.INSTANCE
 """The finding, and its scope, of a configuration that does not fit what is there."""
+_DOCTOR = "pdscope doctor --config.file=pdscope.yml  # your file: why a target gives no data, and what to switch on"
 _NO_RULE = "no rule of a verdict holds"
 _LAST = (Verdict.UNDETERMINED, Verdict.IDLE, Verdict.HEALTHY)
 """Verdicts that are judged when no other holds: what they lack is what keeps the answer from being one."""
@@ -228,8 +229,8 @@ def next_steps(
             switch = profile.enable.get(signal.value)
             if switch:
                 steps.append(f"to know {signal} on {profile.name}: {switch}")
-    if verdict is Verdict.INSUFFICIENT_DATA or silent_instances(case):
-        steps.append("pdscope doctor --config.file=pdscope.yml  # why each target gives no data, and what to switch on")
+    if verdict is Verdict.INSUFFICIENT_DATA or silent_instances(case) or any(f.loses_data for f in findings):
+        steps.append(_DOCTOR)
     steps += [*_foreign_devices(case), *_contradictions(case)]
     return tuple(dict.fromkeys(steps))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pdscope.diagnosis.base import Case
 from pdscope.model.finding import Evidence, Finding, Stage, Truth, Verdict
-from pdscope.model.signal import ScopeKind, SignalId
+from pdscope.model.signal import ScopeKind, SignalId, instance_scope
 from pdscope.model.topology import Instance, Role
 
 _QUERIES = 2
@@ -94,5 +94,10 @@ def router_views(case: Case, verdict: Verdict) -> list[str]:
     """How the routers see their workers: whom they take for healthy, and what they send to whom."""
     if verdict in _FINE:
         return []
-    routers = [i for i in case.instances(Role.ROUTER) if i.profile.workers is not None]
+    # what does not answer cannot be asked
+    routers = [
+        i
+        for i in case.instances(Role.ROUTER)
+        if i.profile.workers is not None and case.signals.value(SignalId.ANSWERS, instance_scope(i.name)) != 0.0
+    ]
     return [f"ask {i.name}: {str(i.profile.workers).format(url=i.url)}" for i in routers]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 
 import pytest
@@ -48,6 +49,14 @@ def test_without_metrics_the_rest_is_there(built: Callable[[Exposure], Rig]) -> 
     for name, server in plain.servers.items():
         lacking = {"/metrics"} if server.role == "decode" else set()
         assert set(server.pages) - set(rig.servers[name].pages) == lacking
+
+
+@pytest.mark.parametrize("shown", [True, False])
+def test_an_engine_says_itself_whether_its_metrics_are_on(rig: type[Rig], shown: bool) -> None:
+    """Prefill's are."""
+    made = rig(Draw(exposure=Exposure(decode_metrics=shown)))
+    for name, expected in (("d0", shown), ("p0", True)):
+        assert json.loads(made.body(name, "/server_info"))["enable_metrics"] is expected
 
 
 def test_behind_one_address_a_lot_decides_who_answers(built: Callable[[Exposure], Rig]) -> None:

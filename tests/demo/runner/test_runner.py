@@ -14,6 +14,7 @@ import pytest
 import yaml
 
 from pdscope.demo.physics.draw import Draw, Traffic
+from pdscope.demo.physics.request import End
 from pdscope.demo.runner import Demo
 from pdscope.demo.runner.demo import Time
 from pdscope.demo.runner.parameters import PARAMETERS
@@ -243,6 +244,41 @@ async def test_the_configuration_is_that_of_what_runs() -> None:
         instances = yaml.safe_load((await client.get("/pdscope.yml")).text)["deployments"][0]["instances"]
         assert {"p0", "p1", "d0", "d1"} < {one["name"] for one in instances}
         assert (await client.post("/pdscope.yml", json={})).status_code == 404
+
+
+@pytest.mark.parametrize("name", ["healthy", "healthy_vllm"])
+def test_a_dead_prefill_computes_nothing(name: str) -> None:
+    """Its users get errors, its devices idle; alive again it serves them."""
+    made, now = stage(name)
+    prefill = made.simulation.prefills[0]
+
+    def busy(seconds: float) -> float:
+        before = prefill.activity.kernel_seconds
+        now[0] += seconds
+        made.catch_up()
+        return prefill.activity.kernel_seconds - before
+
+    assert busy(20.0) > 1.0
+    made.kill(frozenset({"p0"}))
+    busy(5.0)  # what it had accepted
+    ended = len([r for r in made.simulation.requests if r.end is End.TRANSFER_FAILED])
+    assert busy(20.0) == 0.0
+    failed = len([r for r in made.simulation.requests if r.end is End.TRANSFER_FAILED]) - ended
+    assert failed > 20
+    assert made.simulation.decodes[0].state().handshaking <= 5
+    made.kill(frozenset())
+    assert busy(20.0) > 1.0
+
+
+async def test_at_another_speed_the_configuration_warns() -> None:
+    """A reader by its own clock would see false rates."""
+    loop = asyncio.get_running_loop()
+    for speed, warned in ((1.0, False), (5.0, True)):
+        time = Time(loop.time, lambda: 1.7e9 + loop.time(), asyncio.sleep, speed)
+        async with Demo(("healthy",), time=time) as running:
+            text = running.config_text()
+            assert ("--speed 1." in text.partition("deployments:")[0]) is warned
+            assert yaml.safe_load(text)["deployments"]
 
 
 async def test_the_configuration_can_be_had_while_engines_start() -> None:

@@ -119,7 +119,7 @@ def test_threshold_is_configurable() -> None:
 def test_evidence_and_words() -> None:
     """The rate of failures beside the rate of finishes; counters are measured."""
     found = finding(RULE, FAILING, about="p0")
-    assert "p0: 1/s beside 5 requests/s" in found.headline
+    assert "p0: 1/s beside 5 requests/s that finish" in found.headline
     assert found.decisive is Quality.MEASURED
     assert found.strength == pytest.approx(0.2)
     for served in (0.0, 0.9):

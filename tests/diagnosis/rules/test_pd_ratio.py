@@ -86,6 +86,12 @@ def test_a_full_link_is_another_question(link: float | None, truth: Truth) -> No
     assert finding(RULE, changed(STORY, {SignalId.LINK_UTILIZATION: link})).truth is truth
 
 
+@pytest.mark.parametrize(("answering", "truth"), [(0.5, Truth.FALSE), (1.0, Truth.TRUE), (None, Truth.TRUE)])
+def test_a_role_that_is_gone_has_no_ratio(answering: float | None, truth: Truth) -> None:
+    """Whatever its devices show; in a recording nobody knows."""
+    assert finding(RULE, changed(STORY, {SignalId.ROLES_ANSWERING: answering})).truth is truth
+
+
 @pytest.mark.parametrize(("free", "truth"), [(0.9, Truth.FALSE), (1.0, Truth.TRUE), (None, Truth.TRUE)])
 def test_a_queue_before_a_full_prefill_pool_is_no_load(free: float | None, truth: Truth) -> None:
     """It waits for decode to fetch; the other way round the pool does not matter."""

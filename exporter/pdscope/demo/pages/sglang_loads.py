@@ -160,6 +160,7 @@ def server_info_body(
         "num_reserved_decode_tokens": draw.decode.reserved_tokens,
         "disaggregation_mode": "null" if instance.role == "unified" else instance.role,
         "load_balance_method": "follow_bootstrap_room" if instance.role == "prefill" else "round_robin",
+        "enable_metrics": instance.role != "decode" or draw.exposure.decode_metrics,
         "disable_radix_cache": instance.role == "decode" or not draw.prefill.prefix_cache,
     }
     scheduler = dict(document["internal_states"][0])

@@ -11,13 +11,18 @@ LossPolicy = Literal["fail", "recompute", "late_read"]
 
 @dataclass(frozen=True, slots=True)
 class Deployment:
-    """How many instances, and how many devices each. Unified instances serve alone: then the other counts are 0."""
+    """How many instances, and how many devices each. Unified instances serve alone: then the other counts are 0.
+
+    Attributes:
+        dead_prefills: numbers of prefill instances that are dead: what is sent there fails soon, and computes nothing.
+    """
 
     prefill_instances: int = 1
     decode_instances: int = 1
     unified_instances: int = 0
     prefill_devices: int = 4
     decode_devices: int = 4
+    dead_prefills: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,8 +27,14 @@ class PullWay(ApartWay):
         router.tokenize(request, router.prefill_tokenizers[request.prefill], partial(self._at_prefill, request))
 
     def _at_prefill(self, request: Request) -> None:
+        if not self._reaches_prefill(request, self._refused):
+            return
         self._stamp(request, "prefill_arrived_at")
         self._simulation.prefills[request.prefill].accept(request)
+
+    def _refused(self, request: Request) -> None:
+        self._leave_prefill(request)
+        self._simulation.end(request, End.TRANSFER_FAILED)
 
     def computed(self, request: Request, tokens: int, is_last: bool) -> None:  # noqa: ARG002, FBT001 - a callback
         """Only the whole prompt matters: its lease begins, and prefill answers the router."""

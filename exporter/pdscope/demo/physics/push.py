@@ -30,7 +30,7 @@ class PushWay(ApartWay):
         router.tokenize(request, router.decode_tokenizers[request.decode], partial(self._at_decode, request))
 
     def _at_prefill(self, request: Request) -> None:
-        if request.is_over:
+        if request.is_over or not self._reaches_prefill(request, self._refused):
             return
         self._stamp(request, "prefill_arrived_at")
         prefill = self._simulation.prefills[request.prefill]
@@ -39,7 +39,13 @@ class PushWay(ApartWay):
         self._set_timer(request, self._simulation.draw.link.bootstrap_timeout_seconds, End.BOOTSTRAP_TIMEOUT)
         self._compute_if_met(request)
 
+    def _refused(self, request: Request) -> None:
+        if not request.is_over:
+            self._give_up(request, End.TRANSFER_FAILED)
+
     def _at_decode(self, request: Request) -> None:
+        if request.is_over:
+            return
         self._stamp(request, "decode_arrived_at")
         self._simulation.decodes[request.decode].greet(request)
         self._simulation.clock.after(self._handshake_seconds(request), partial(self._greeted, request))

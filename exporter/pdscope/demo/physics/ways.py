@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
@@ -76,6 +77,13 @@ class ApartWay:
     def _stamp(self, request: Request, stamp: str) -> None:
         setattr(request, stamp, self._simulation.now_seconds)
         self._simulation.observer.stamped(request, stamp)
+
+    def _reaches_prefill(self, request: Request, refused: Callable[[Request], None]) -> bool:
+        """Whether the prefill instance of `request` lives; else `refused` is called once that is noticed."""
+        if request.prefill not in self._simulation.draw.deployment.dead_prefills:
+            return True
+        self._simulation.clock.after(self._simulation.draw.link.failure_seconds, partial(refused, request))
+        return False
 
     def _handshake_seconds(self, request: Request) -> float:
         """What is left of the pair's set-up, which the first request began, and this request's own messages."""

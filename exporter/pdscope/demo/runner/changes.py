@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from copy import deepcopy
 from dataclasses import replace
 
-from pdscope.demo.physics.draw import Draw, Link
+from pdscope.demo.physics.draw import Deployment, Draw, Link
 from pdscope.demo.runner.parameters import PARAMETERS, Parameter, Value
 
 
@@ -32,6 +32,11 @@ def alter(draw: Draw, parameter: Parameter, value: Value) -> None:
 def cut_off(link: Link, pairs: Iterable[tuple[int, int]]) -> None:
     """From now on, and in place, transfers between just these (prefill, decode) numbers fail."""
     object.__setattr__(link, "failing_pairs", tuple(sorted(set(pairs))))
+
+
+def kill_prefills(deployment: Deployment, numbers: Iterable[int]) -> None:
+    """From now on, and in place, just these prefill instances are dead."""
+    object.__setattr__(deployment, "dead_prefills", tuple(sorted(set(numbers))))
 
 
 def differences(before: Draw, after: Draw) -> tuple[Parameter, ...] | None:

@@ -19,6 +19,11 @@ from pdscope.demo.runner.stage import How, Stage
 from pdscope.demo.runner.tour import chosen, tour
 from pdscope.demo.scenarios import Scenario
 
+_WARNING = (
+    "# The demo runs {speed:g} times as fast as time. By any clock but its own daemon's, rates are\n"
+    "# {speed:g} times as high as they are: for other readers, start it with --speed 1.\n"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Time:
@@ -28,11 +33,13 @@ class Time:
         monotonic: seconds that never go back.
         wall: unix seconds.
         sleep: waits for some seconds of `monotonic`.
+        speed: how many of its seconds pass in one of everybody else's.
     """
 
     monotonic: Callable[[], float]
     wall: Callable[[], float]
     sleep: Callable[[float], Awaitable[None]]
+    speed: float = 1.0
 
 
 class Demo:
@@ -86,9 +93,13 @@ class Demo:
         await self._stack.aclose()
 
     def config_text(self) -> str:
-        """A configuration of pdscope, YAML, for the deployment that runs now."""
+        """A configuration of pdscope, YAML, for the deployment that runs now.
+
+        At another speed than that of time it begins with a warning: only readers in simulated time read true rates.
+        """
         written = configuration(self.stage.simulation, self._addresses.urls)
-        return yaml.safe_dump(written, sort_keys=False, width=110)
+        text = yaml.safe_dump(written, sort_keys=False, width=110)
+        return text if self._time.speed == 1.0 else _WARNING.format(speed=self._time.speed) + text
 
     async def _show(self, scenario: Scenario) -> None:
         how = self.stage.play(scenario)

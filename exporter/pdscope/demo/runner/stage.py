@@ -9,7 +9,7 @@ from enum import StrEnum
 from pdscope.demo.pages.servers import Server, servers
 from pdscope.demo.physics.draw import Draw
 from pdscope.demo.physics.simulation import Simulation
-from pdscope.demo.runner.changes import alter, cut_off, differences, private, with_value
+from pdscope.demo.runner.changes import alter, cut_off, differences, kill_prefills, private, with_value
 from pdscope.demo.runner.parameters import PARAMETERS, Parameter, Value
 from pdscope.demo.scenarios import Scenario
 from pdscope.errors import UsageError
@@ -158,6 +158,7 @@ class Stage:
             }
             | set(self.scenario.draw.link.failing_pairs),
         )
+        kill_prefills(self.draw.deployment, (number for role, number in dead if role == "prefill"))
         self.killed = names
         self._is_touched = True
         return How.LIVE

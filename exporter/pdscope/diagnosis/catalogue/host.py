@@ -39,7 +39,7 @@ ENTRIES: Mapping[str, Entry] = {
         "The scheduler's process uses a whole core, or is throttled",
     ),
     "restart_instance": Entry(
-        "Look at its log and its devices, and restart it; take it out of the router meanwhile",
+        "Look at its log and its devices, and restart it; one of several engines leaves the router meanwhile",
         "Requests in flight on it",
         "Nothing answers at its address",
     ),

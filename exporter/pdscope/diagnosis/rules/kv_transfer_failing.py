@@ -39,8 +39,8 @@ def _judge(case: Case, instance: Instance) -> Finding:
     late = _prefill_outlasts_deadlines(board) if truth is Truth.TRUE else None
     found = board.finding(
         truth,
-        headline=f"KV transfers or bootstraps fail on {instance.name}: {board.text(SignalId.FAILURES_PER_SECOND)} "
-        f"beside {board.text(SignalId.REQUESTS_PER_SECOND)} that finish{_by_the_queue(board, late)}",
+        headline=f"KV transfers or bootstraps fail on {instance.name}: {board.text(SignalId.FAILURES_PER_SECOND)}"
+        f"{_beside(board)}{_by_the_queue(board, late)}",
         strength=1.0 if not served else min(1.0, (rate or 0.0) / served),
         decisive=(SignalId.FAILURES_PER_SECOND,),
         culprits=(instance.name,),
@@ -94,6 +94,12 @@ def _prefill_outlasts_deadlines(board: Bench) -> Instance | None:
         if (stands & board.weigh(SignalId.PREFILL_WAIT, Op.GE, "deadline", scope)) is Truth.TRUE:
             return instance
     return None
+
+
+def _beside(board: Bench) -> str:
+    if board.signal(SignalId.REQUESTS_PER_SECOND) is None:
+        return ""
+    return f" beside {board.text(SignalId.REQUESTS_PER_SECOND)} that finish"
 
 
 def _by_the_queue(board: Bench, instance: Instance | None) -> str:

@@ -36,6 +36,8 @@ def evaluate(case: Case) -> Iterator[Finding]:
     room = Truth.TRUE
     if board.signal(SignalId.LINK_UTILIZATION) is not None:
         room = board.weigh(SignalId.LINK_UTILIZATION, Op.LT, "link")
+    if board.signal(SignalId.ROLES_ANSWERING) is not None:  # the devices of a dead instance say nothing of a ratio
+        room &= board.weigh(SignalId.ROLES_ANSWERING, Op.GE, 1.0)
     yield board.finding(
         (prefill_hot | decode_hot) & room,
         headline=f"prefill works at {board.text(SignalId.PREFILL_LOAD)} and decode at "

@@ -45,7 +45,7 @@ _PROFILE = (
 )
 # prefill and decode are profiled apart: the two options exclude each other
 _PROFILE_APART = (
-    "; with a load of its own through the router: sglang.bench_serving --profile --pd-separated "
+    "; with a load of its own through the router: python3 -m sglang.bench_serving --profile --pd-separated "
     "--profile-$role-url {url}"
 )
 
