@@ -126,20 +126,6 @@ def test_without_a_router_arrivals_are_what_prefill_takes_on() -> None:
     assert "growth" in arrivals.source
 
 
-def test_what_fails_has_arrived() -> None:
-    """Where it is not among what finishes; an engine that counts it there already needs no more."""
-    counters = {Metric.REQUESTS_FINISHED: rising(1.0), Metric.TRANSFER_FAILURES: rising(2.0)}
-    for engine, expected in ((None, 3.0), (VLLM, 1.0)):
-        of = (
-            PAIR
-            if engine is None
-            else deployment(instance("p0", Role.PREFILL, engine), instance("d0", Role.DECODE, engine))
-        )
-        arrivals = known(signals(of, {"p0": window(counters)}), SignalId.ARRIVALS_PER_SECOND)
-        assert arrivals.value == pytest.approx(expected)
-        assert ("fails before it (2/s)" in arrivals.source) is (engine is None)
-
-
 def test_a_transfer_queue_that_drains() -> None:
     """More leave than come; fewer than none cannot come."""
     for finished, expected in ((5.0, 4.6), (0.0, 0.0)):
@@ -164,9 +150,10 @@ def test_an_engine_that_finishes_before_the_transfer_needs_no_growth() -> None:
 
 
 def test_a_prefill_that_counts_arrivals_only() -> None:
-    """They are as good, and hold what fails and what waits."""
-    counters = {Metric.REQUESTS_ARRIVED: rising(6.0), Metric.TRANSFER_FAILURES: rising(2.0)}
-    found = signals(PAIR, {"p0": window({**counters, Metric.PREFILL_TRANSFER_QUEUE: ramp(2.0)})})
+    """They are as good, and hold what waits."""
+    found = signals(
+        PAIR, {"p0": window({Metric.REQUESTS_ARRIVED: rising(6.0), Metric.PREFILL_TRANSFER_QUEUE: ramp(2.0)})}
+    )
     assert known(found, SignalId.ARRIVALS_PER_SECOND).value == 6.0
 
 

@@ -10,9 +10,14 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pdscope.demo.physics.draw import Exposure
+from pdscope.demo.scenarios import SCENARIOS
+
 ROOT = Path(__file__).resolve().parents[2]
 LOSES_A_SOURCE = "lost"
 """A healthy deployment of which a page is not to be had for a while."""
+SEEN = tuple(name for name, scenario in SCENARIOS.items() if scenario.draw.exposure == Exposure())
+"""Scenarios of deployments that can be seen whole, so that boards have all to show of them."""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from pdscope.config import parse_config
 from pdscope.demo.pages.configuration import configuration
 from pdscope.demo.runner.stage import Stage
 from pdscope.demo.scenarios import SCENARIOS
+from pdscope.model.scrape import FailureReason
 from pdscope.render import catalogue
 from pdscope.render.metrics import render_metrics
 from pdscope.runtime.offline import diagnose_bundle
@@ -38,13 +39,14 @@ _PAGES = (("/metrics", PageKind.METRICS), ("/v1/loads", PageKind.LOADS))
 
 
 @cache
-def pages(scenario: str, seconds: int, start: int = 0) -> tuple[Samples, ...]:
+def pages(scenario: str, seconds: int, start: int = 0, every_seconds: int = EVALUATION_SECONDS) -> tuple[Samples, ...]:
     """Every step's `/metrics` of a daemon that starts together with cold engines.
 
     Args:
         scenario: of the demo.
         seconds: simulated.
         start: unix seconds of the first page.
+        every_seconds: from one scrape of the engines to the next, a part of the step.
     """
     now = 0
     stage = Stage(
@@ -53,8 +55,8 @@ def pages(scenario: str, seconds: int, start: int = 0) -> tuple[Samples, ...]:
         unix_seconds=lambda: float(start + now),
         warm_up_seconds=0.0,
     )
-    watch, settling, exported = _watch(stage), Settling(), []
-    for now in range(0, seconds, EVALUATION_SECONDS):
+    watch, settling, exported = _watch(stage, every_seconds), Settling(), []
+    for now in range(0, seconds, every_seconds):
         for name in stage.servers:
             _read(stage, watch, name, float(start + now), introduces=now == 0)
         report = settling.settle(watch.report(float(start + now)))
@@ -97,10 +99,10 @@ def input_series(exported: Sequence[Samples]) -> list[dict[str, str]]:
     ]
 
 
-def _watch(stage: Stage) -> Watch:
+def _watch(stage: Stage, every_seconds: int) -> Watch:
     urls = {name: f"http://{name}" for name in stage.servers}
     written = configuration(stage.simulation, urls)
-    written["scrape"]["interval"] = f"{EVALUATION_SECONDS}s"
+    written["scrape"]["interval"] = f"{every_seconds}s"
     config, plugins = parse_config(yaml.safe_dump(written), Path(), file="demo"), load_plugins()
     check(config, plugins)
     return Watch(config, plugins)
@@ -109,7 +111,9 @@ def _watch(stage: Stage) -> Watch:
 def _read(stage: Stage, watch: Watch, name: str, at: float, *, introduces: bool) -> None:
     for path, kind in _PAGES:
         page = stage.page(name, path)
-        if page is not None:
+        if page is None and kind is PageKind.METRICS:
+            watch.fail(name, kind, at, FailureReason.HTTP_STATUS, "HTTP 404: not found")
+        elif page is not None:
             assert all(scrape.ok for scrape in watch.feed(name, kind, page[1], at, 0.01))
     if introduces:
         for path, read in INTRODUCTIONS.get(stage.servers[name].engine, ()):

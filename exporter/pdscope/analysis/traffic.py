@@ -89,8 +89,8 @@ def _put_prompt_length(board: Board, observed: Sequence[Observed]) -> None:
 def _put_arrivals(board: Board, deployment: Deployment, observed: Sequence[Observed]) -> None:
     """What arrives, which under overload is more than what finishes.
 
-    The router's arrivals where known; else what prefill finishes plus, where a request counts as finished only once its
-    KV has left, the growth of its transfer queue and what fails in it; else what decode finishes.
+    The router's arrivals where known; else what prefill finishes plus the growth of its transfer queue (where a request
+    counts as finished only once its KV has left); else what decode finishes.
     """
     arrived = total_rate(observed, Metric.REQUESTS_ARRIVED, Role.ROUTER)
     if arrived is not None:
@@ -111,10 +111,9 @@ def _put_arrivals(board: Board, deployment: Deployment, observed: Sequence[Obser
 def _put_arrivals_of_prefill(board: Board, observed: Sequence[Observed]) -> bool:
     """What prefill has taken on; False where it counts neither what it finishes nor what arrives."""
     counted = total_rate(observed, Metric.REQUESTS_FINISHED, Role.PREFILL)
-    growth = failed = 0.0
+    growth = 0.0
     if counted is not None:
-        prefills = [o for o in observed if o.instance.role is Role.PREFILL]
-        growth, failed = sum(map(_transfer_growth, prefills)), sum(map(_uncounted_failures, prefills))
+        growth = sum(_transfer_growth(o) for o in observed if o.instance.role is Role.PREFILL)
     else:
         counted = total_rate(observed, Metric.REQUESTS_ARRIVED, Role.PREFILL)
     if counted is None:
@@ -122,20 +121,12 @@ def _put_arrivals_of_prefill(board: Board, observed: Sequence[Observed]) -> bool
     source = counted.source + (f" and growth of its transfer queue ({growth:+.3g}/s)" if growth else "")
     board.put(
         SignalId.ARRIVALS_PER_SECOND,
-        max(0.0, counted.per_second + growth + failed),
+        max(0.0, counted.per_second + growth),
         Quality.DERIVED,
-        source + (f" and what fails before it ({failed:.3g}/s)" if failed else ""),
+        source,
         age_seconds=counted.age_seconds,
     )
     return True
-
-
-def _uncounted_failures(o: Observed) -> float:
-    """Requests a second that fail before prefill lets them go, where only those count as finished whose KV has left."""
-    if not o.instance.profile.prefill_finish_includes_transfer:
-        return 0.0
-    rates = (o.rate(metric) for metric in (Metric.TRANSFER_FAILURES, Metric.BOOTSTRAP_FAILURES))
-    return sum(rate.per_second for rate in rates if rate is not None)
 
 
 def _transfer_growth(o: Observed) -> float:
