@@ -187,7 +187,7 @@ def _put_admission(board: Board, o: Observed) -> None:
         quality = worst(queue.quality, Quality.DERIVED)
         _put_wait(board, scope, queue.mean / rate, quality, "admission queue by completion rate (Little's law)")
     elif queue is not None and rate is None and (arrive := board.value(SignalId.ARRIVALS_PER_SECOND)):
-        # at least as many arrive as leave a queue, so the wait is at least this
+        # while a queue stands or grows, at least as many arrive as leave it: the wait is at least this
         _put_wait(
             board, scope, queue.mean / arrive, Quality.ESTIMATED, "admission queue by all arrivals (Little's law)"
         )

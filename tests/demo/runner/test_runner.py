@@ -270,6 +270,18 @@ def test_a_dead_prefill_computes_nothing(name: str) -> None:
     assert busy(20.0) > 1.0
 
 
+@pytest.mark.parametrize("name", ["healthy", "kv_transfer_failing"])
+def test_engines_that_are_started_anew_are_alive(name: str) -> None:
+    """A change that restarts them brings back what was killed, and nothing of what the scenario has broken."""
+    made, _ = stage(name)
+    made.kill(frozenset({"p0", "d0"}))
+    assert made.draw.deployment.dead_prefills == (0,)
+    assert made.change(PARAMETERS["link.threads"], 16) is How.RESTART
+    assert made.draw.deployment.dead_prefills == ()
+    assert made.draw.link.failing_pairs == SCENARIOS[name].draw.link.failing_pairs
+    assert made.draw.link.threads == 16
+
+
 async def test_at_another_speed_the_configuration_warns() -> None:
     """A reader by its own clock would see false rates."""
     loop = asyncio.get_running_loop()

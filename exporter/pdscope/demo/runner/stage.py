@@ -127,7 +127,7 @@ class Stage:
         if parameter.of(self.draw) == value:
             return How.NOTHING
         if not parameter.is_live:
-            self._launch(with_value(self.draw, parameter, value))
+            self._launch(with_value(self._alive(), parameter, value))
             self._is_touched = True
             return How.RESTART
         self.catch_up()
@@ -166,6 +166,15 @@ class Stage:
     def values(self) -> dict[str, Value]:
         """The parameters as they are."""
         return {name: parameter.of(self.draw) for name, parameter in PARAMETERS.items()}
+
+    def _alive(self) -> Draw:
+        """The causes without what killing has added to them: whatever starts the engines brings all of them back."""
+        draw, pairs = self.draw, self.scenario.draw.link.failing_pairs
+        return replace(
+            draw,
+            link=replace(draw.link, failing_pairs=pairs),
+            deployment=replace(draw.deployment, dead_prefills=()),
+        )
 
     def _number(self, name: str) -> int:
         """Of an instance among those of its role, in the order of the servers."""
