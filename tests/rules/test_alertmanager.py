@@ -15,7 +15,9 @@ import httpx
 import pytest
 import yaml
 
+from pdscope.diagnosis.base import Rule
 from pdscope.diagnosis.engine import discover
+from pdscope.render.alerting.alert import alert_name
 from pdscope.render.alerting.inhibition import causes
 from support.programs import needed
 from support.promtool_case import RULES
@@ -23,6 +25,13 @@ from support.promtool_case import RULES
 pytestmark = pytest.mark.promtool
 EXAMPLE = RULES / "alertmanager.example.yml"
 PATIENCE_SECONDS = 30.0
+COVERING = {
+    "loud": frozenset({"symptom", "unheard"}),
+    "quiet": frozenset({"symptom"}),
+    "symptom": frozenset[str](),
+    "unheard": frozenset[str](),
+}
+"""Made-up rule -> what it covers."""
 
 
 def amtool(*arguments: str) -> str:
@@ -74,6 +83,15 @@ def test_no_alert_inhibits_itself_by_a_detour() -> None:
         return found
 
     assert [name for name in silenced_by if name in reached(name)] == []
+
+
+def test_a_rule_without_an_alert_silences_nothing() -> None:
+    """Whatever it covers, and whether what it covers has one."""
+    rules = [Rule(id=name, verdict=None, evaluate=lambda _: (), covers=covers) for name, covers in COVERING.items()]
+    named = causes(rules, {"PdscopeLoud", "PdscopeSymptom"})
+    assert {cause: named[cause] for cause in named if cause in map(alert_name, COVERING)} == {
+        "PdscopeLoud": ("PdscopeSymptom",)
+    }
 
 
 @pytest.fixture(scope="module")

@@ -39,12 +39,13 @@ def causes(rules: Iterable[Rule], alerts: Collection[str]) -> Mapping[str, tuple
 
     Args:
         rules: of the diagnosis.
-        alerts: names of all alerts; what a rule covers need not have one.
+        alerts: names of all alerts; a rule need not have one, and neither does what it covers.
     """
     by_id = {rule.id: rule for rule in rules}
     made: dict[str, tuple[str, ...]] = {}
     for cause in dict.fromkeys((*by_id, *_OF_OURSELVES)):
-        covered = _silenced_by(by_id[cause], by_id) if cause in by_id else ()
+        alerted = cause in by_id and alert_name(cause) in alerts
+        covered = _silenced_by(by_id[cause], by_id) if alerted else ()
         symptoms = [name for rule in covered if (name := alert_name(rule)) in alerts]
         symptoms += [alert_name(name) for name in _OF_OURSELVES.get(cause, ())]
         if symptoms:
